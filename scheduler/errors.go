@@ -1,0 +1,31 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What a caller can act on. Whatever a member's operations return wraps one of these, or it is a
+// fault of the program; package api maps each to one gRPC code, in one table. The text around them
+// names the job or key, the cause and the next thing to try.
+var (
+	// ErrNotFound: no such job, firing, output or member.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict: the edit token is out of date, the request id has served other parameters, or the
+	// name's tombstone still has an attempt in flight. Read again, then decide.
+	ErrConflict = errors.New("conflict")
+	// ErrUnknown: the request may or may not have been committed. Repeating it with the same request
+	// id or edit token is safe.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrInvalid: the request can never succeed as it is. A FieldErrors value is one.
+	ErrInvalid = errors.New("invalid")
+	// ErrUnavailable: not now (etcd away, no quorum, no session yet); nothing was written.
+	ErrUnavailable = errors.New("unavailable")
+	// ErrPaused: the job is paused, and what was asked needs one that is not.
+	ErrPaused = errors.New("paused")
+	// ErrEnded: the firing has ended, so that there is nothing left to cancel.
+	ErrEnded = errors.New("already ended")
+	// ErrExhausted: etcd's quota or a limit of the cluster is used up.
+	ErrExhausted = errors.New("limit reached")
+)
