@@ -29,3 +29,34 @@ var (
 	// ErrExhausted: etcd's quota or a limit of the cluster is used up.
 	ErrExhausted = errors.New("limit reached")
 )
+
+// FieldError is one thing wrong with one field of what was handed in.
+type FieldError struct {
+	Field   string // its path as in the job file, camelCase: "schedule.cron[0]"
+	Value   string // what was given, as text; "" when it is missing
+	Problem string // what is wrong with it
+	Remedy  string // what to write instead; "" when the problem says it
+}
+
+// Error is "field: problem (remedy)", one line.
+func (e FieldError) Error() string {
+	if e.Remedy == "" {
+		return fmt.Sprintf("%s: %s", e.Field, e.Problem)
+	}
+	return fmt.Sprintf("%s: %s (%s)", e.Field, e.Problem, e.Remedy)
+}
+
+// FieldErrors is everything that is wrong with a request, all at once. It is an ErrInvalid.
+type FieldErrors []FieldError
+
+// Error joins them with "; ".
+func (e FieldErrors) Error() string {
+	lines := make([]string, len(e))
+	for i, field := range e {
+		lines[i] = field.Error()
+	}
+	return strings.Join(lines, "; ")
+}
+
+// Unwrap makes errors.Is(err, ErrInvalid) true.
+func (e FieldErrors) Unwrap() error { return ErrInvalid }
