@@ -1,0 +1,132 @@
+package archtest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestHouseRulesHold checks the module this test is part of.
+func TestHouseRulesHold(t *testing.T) {
+	t.Parallel()
+	m, err := Load(moduleRoot(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Packages) < 3 {
+		t.Fatalf("found %d packages; the module was not read", len(m.Packages))
+	}
+	for _, rule := range Rules() {
+		t.Run(strings.ReplaceAll(rule.Name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			breaches := rule.Check(m)
+			for _, b := range breaches {
+				t.Error(b)
+			}
+			if len(breaches) > 0 {
+				t.Logf("the rule is there because %s", rule.Reason)
+			}
+		})
+	}
+}
+
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	folder, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			return folder
+		}
+		if folder == filepath.Dir(folder) {
+			t.Fatal("no go.mod above the test")
+		}
+		folder = filepath.Dir(folder)
+	}
+}
+
+// TestEveryRuleCanFail shows each rule a tiny module that breaks it, and one that does not.
+func TestEveryRuleCanFail(t *testing.T) {
+	t.Parallel()
+	tried := map[string]bool{}
+	for _, c := range append(importExamples(), append(purityExamples(), append(placeExamples(), docExamples()...)...)...) {
+		tried[c.rule] = true
+		t.Run(c.rule+"/"+c.name, func(t *testing.T) {
+			t.Parallel()
+			m, err := Parse(c.files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			breaches := ruleNamed(t, c.rule).Check(m)
+			if c.want == "" {
+				for _, b := range breaches {
+					t.Errorf("got breach %q, want none", b)
+				}
+				return
+			}
+			if len(breaches) != 1 || !strings.Contains(breaches[0].String(), c.want) {
+				t.Errorf("got breaches %q, want one that contains %q", breaches, c.want)
+			}
+		})
+	}
+	for _, rule := range Rules() {
+		if !tried[rule.Name] {
+			t.Errorf("no example breaks the rule %q", rule.Name)
+		}
+		if len(rule.Reason) < 30 {
+			t.Errorf("the rule %q has no reason: %q", rule.Name, rule.Reason)
+		}
+	}
+}
+
+// example is a module in small, and the breach that a rule should find in it; "" for none.
+type example struct {
+	rule, name string
+	files      map[string]string
+	want       string
+}
+
+func ruleNamed(t *testing.T, name string) Rule {
+	t.Helper()
+	for _, rule := range Rules() {
+		if rule.Name == name {
+			return rule
+		}
+	}
+	t.Fatalf("no rule is named %q", name)
+	return Rule{}
+}
+
+// one is a module of one file.
+func one(path, text string) map[string]string { return map[string]string{path: text} }
+
+func TestBadSourceIsNamed(t *testing.T) {
+	t.Parallel()
+	if _, err := Parse(one("node/a.go", "package node\nfunc {")); err == nil || !strings.Contains(err.Error(), "node/a.go") {
+		t.Errorf("got error %v, want one that names node/a.go", err)
+	}
+}
+
+func TestTableRowsHaveReasons(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, r := range table() {
+		if r.reason == "" || seen[r.pkg] {
+			t.Errorf("row %q has no reason or stands twice", r.pkg)
+		}
+		seen[r.pkg] = true
+	}
+	for _, pair := range [][2]string{{"election", "store"}, {"store", "executor"}, {"executor", "election"}, {"api", "node"}, {"node", "api"}} {
+		for _, from := range pair {
+			r, _ := find(table(), from)
+			for _, to := range pair {
+				if from != to && r.allows(modulePath+"/"+to) {
+					t.Errorf("the table lets %s import %s", from, to)
+				}
+			}
+		}
+	}
+}
