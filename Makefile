@@ -1,0 +1,80 @@
+# Everything that CI does can be done here. `make help` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+BUF := go tool -modfile=tools/go.mod buf
+# What the race detector watches: the core, and what runs beside etcd on the in-memory one. Nothing
+# here links the embedded server, which alone takes two minutes to compile under -race.
+RACE := ./scheduler/... ./store/... ./election/... ./node/...
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+
+.PHONY: help
+help: ## show this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  %-16s %s\n", $$1, $$2 }'
+
+.PHONY: build
+build: ## build bin/quorumcron, stamped with version and commit
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/quorumcron ./cmd/quorumcron
+
+.PHONY: test
+test: ## run all tests but those with real processes
+	go test ./...
+
+.PHONY: check
+check: fmt vet arch proto race ## everything that must hold before a commit, besides the tests
+
+.PHONY: fmt
+fmt: ## are all Go files formatted?
+	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | xargs -r gofmt -l); \
+	if [[ -n $$unformatted ]]; then printf 'not formatted, run gofmt -w on:\n%s\n' "$$unformatted"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet, also of the tests with real processes
+	go vet ./...
+	go vet -tags chaos ./chaos-tests/...
+
+.PHONY: arch
+arch: ## the rules of the house: imports, purity, documentation, lengths
+	go test ./internal/archtest
+
+.PHONY: race
+race: ## the core, store, election and the node's bubbles under the race detector
+	go test -race -timeout 15m $(RACE)
+
+.PHONY: proto
+proto: ## lint and format of the .proto files, compatibility, and is the generated code theirs?
+	$(BUF) lint
+	$(BUF) format -d --exit-code
+	@$(MAKE) --no-print-directory breaking
+	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
+	$(BUF) generate -o "$$fresh"; \
+	diff -r --exclude='*.proto' "$$fresh/proto" proto || { echo 'generated code differs: run make generate'; exit 1; }
+
+# Compared is the last release, or for work on a branch what it branched from; before either exists
+# there is nobody to break.
+.PHONY: breaking
+breaking:
+	@base=$$(git describe --tags --abbrev=0 2>/dev/null || git merge-base HEAD origin/main 2>/dev/null || true); \
+	if [[ -z $$base || $$(git rev-parse "$$base^{commit}") == $$(git rev-parse HEAD) ]] || ! git cat-file -e "$$base:proto" 2>/dev/null; then \
+		echo 'buf breaking: no earlier version to compare with'; exit 0; \
+	fi; \
+	old=$$(mktemp -d); trap 'rm -rf "$$old"' EXIT; \
+	git archive "$$base" buf.yaml proto | tar -x -C "$$old"; \
+	$(BUF) breaking --against "$$old"
+
+.PHONY: generate
+generate: ## rebuild the Go code of the .proto files
+	$(BUF) generate
+
+.PHONY: chaos
+chaos: ## break a real cluster of processes and check its history
+	go test -tags chaos -count 1 -timeout 15m ./chaos-tests/...
+
+.PHONY: clean
+clean: ## remove what build makes
+	rm -rf bin
