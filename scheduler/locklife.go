@@ -28,3 +28,7 @@ func (l LockLife) KillAt() time.Duration { return l.Sent + l.TTL + l.Grace }
 func (l LockLife) MayStart(begun, now time.Duration) bool {
 	return now-begun <= l.TTL/2 && now+time.Second < l.TermAt()
 }
+
+// Held says whether the locks are surely still there, whatever etcd did with the lease meanwhile
+// short of a revocation: the last keep-alive was answered less than a TTL ago.
+func (l LockLife) Held(now time.Duration) bool { return now < l.Sent+l.TTL }

@@ -35,6 +35,9 @@ type View struct {
 	// Room says whether another attempt may be granted here (capacity, live lock lease, trusted
 	// clock). Without it due instants wait.
 	Room bool
+	// EndsOnly says that no claim may be made here at all (a doubtful clock, a member that has stopped
+	// claiming): only Lose, Fold and Sweep are planned, since nothing holds up a verdict.
+	EndsOnly bool
 	// NotBeyond bounds the cursor: no decision moves it past this instant (a clock that is ahead
 	// must not swallow instants). Zero means now.
 	NotBeyond time.Time
@@ -42,6 +45,10 @@ type View struct {
 
 // Fact is what is known of one entry beyond the state value.
 type Fact struct {
+	// Attempt is the number of the attempt it is known of. A fact about another attempt of the firing
+	// is no fact: the lock of a former attempt has long been gone, and would have this one called lost
+	// before its process is surely dead.
+	Attempt int
 	// Lock is the create revision of its lock as last seen; 0 means that no lock was seen.
 	Lock int64
 	// GoneSince is when (Reading.Elapsed) the lock was first seen gone while no record of the
@@ -82,10 +89,11 @@ type Decision struct {
 	Firing  Firing // of begin, lose, and of a skip or miss that concerns one firing
 	Attempt int    // of begin and lose
 	Slot    int    // of begin and lose
-	// Instants is how many scheduled instants it decides; First and Last bound them.
+	// Instants is how many scheduled instants get their attempt or their verdict by it; those that it
+	// only puts into the backlog do not count yet. First and Last bound all that it is about.
 	Instants    int64
 	First, Last time.Time
-	Verdict     Verdict // of skip, miss and lose
+	Verdict     Verdict // of skip, miss and lose; of the newest instants if they have several reasons
 	Reason      Reason
 	// Trigger is the waiting trigger that it consumes: compared at this revision, and deleted.
 	Trigger         string
@@ -96,13 +104,15 @@ type Decision struct {
 	Record *Run
 	// SlotBelow is the entry's token: lose compares that the slot's mod revision is lower.
 	SlotBelow int64
-	// Folded lists the firings whose records the author saw and that leave the state in this write.
+	// Folded lists the firings whose entry or owed retry leaves the state in this write: the author saw
+	// the record of its end, or the retry can never be granted any more. One whose LOST is followed by
+	// a further attempt is among them, though the firing goes on.
 	Folded []Firing
 }
 
 // Blame is one comparison of a skip for overlap: the lock has this create revision, or (Lock 0) there
 // is no lock and the slot is older than the token, so that the attempt is not yet surely dead. A
-// pending retry needs no comparison: it is in the value whose revision is compared.
+// pending retry (Token 0) needs no comparison: it follows from the value whose revision is compared.
 type Blame struct {
 	Firing Firing
 	Part   int
@@ -111,9 +121,11 @@ type Blame struct {
 	Token  int64
 }
 
-// Plan is the answer of PlanJob: the one write to make now, if any, and when to plan again if
+// Plan is the answer of PlanJob: the one write to make now, if any, or else when to plan again if
 // nothing happens before. Wake is after now; zero means never. WakeElapsed is the same on the
-// elapsed clock, for waits that no step of the wall clock may stretch; 0 means none.
+// elapsed clock, for waits that no step of the wall clock may stretch; 0 means none. The earlier of
+// the two is the first moment at which the answer for an unchanged View is a decision. With a
+// decision both are zero: its outcome is what comes next.
 type Plan struct {
 	Decision    *Decision
 	Wake        time.Time

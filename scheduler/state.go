@@ -17,8 +17,12 @@ type State struct {
 	Ranges []Range
 	// Counters count every firing that ended, by how it ended. They are sums since creation.
 	Counters []Counter
-	// NextSlot is where the search for the next free slot begins; Slots is the size of the ring.
+	// NextSlot is where the search for the next free slot begins; Slots is the size of the ring. It
+	// only grows: a promised slot can then never lie outside it, and no old record is left in a slot
+	// that the search no longer reaches.
 	NextSlot, Slots int
+	// Settled is when the last firing in flight left the state of a tombstone; zero before that.
+	Settled time.Time
 }
 
 // MaxRanges bounds State.Ranges; the oldest beyond it live on in the counters only.
@@ -39,7 +43,10 @@ type Entry struct {
 	// surely dead, plus LoseMargin.
 	Hold    time.Duration
 	Granted time.Time // by the granting member's clock
-	Past    []Attempt // the lines of the attempts before this one
+	// Due is when the firing was due under the definition of its first attempt: its start deadline
+	// is reckoned from here, whatever was edited since.
+	Due  time.Time
+	Past []Attempt // the lines of the attempts before this one
 }
 
 // PendingRetry is a further attempt that is owed. It keeps its slot promised and blocks the overlap
@@ -51,6 +58,7 @@ type PendingRetry struct {
 	Past       []Attempt
 	NotBefore  time.Time // when back-off allows it; zero means at once
 	Generation int64     // of the attempt before
+	Due        time.Time // as in Entry
 }
 
 // Backlog is a counted range of late instants that the catch-up policy may still draw from.
@@ -63,7 +71,7 @@ type Backlog struct {
 type Range struct {
 	Verdict     Verdict
 	Reason      Reason
-	First, Last time.Time
+	First, Last time.Time // instants; for a trigger, both are when it was requested
 	Count       int64
 	Trigger     string // the trigger id, for a range of one triggered firing
 }

@@ -1,0 +1,133 @@
+package scheduler
+
+import (
+	"time"
+)
+
+// adoptLate decides about every instant that was found late, in one write, by arithmetic: the newest
+// one that the catch-up policy would still run becomes the backlog, and all others are MISSED. The
+// order of their reasons is the order of their age: outside the window, past the start deadline,
+// given up for a newer one. The cursor moves past them, so that on-time instants never queue behind.
+func (p *planner) adoptLate() *Decision {
+	job, table := p.v.Job, p.v.Timetable
+	newest := lastDue(job, table, p.s.Cursor, p.at.Add(-OnTime-1))
+	if newest.IsZero() {
+		return nil
+	}
+	d := Decision{First: next(table, p.s.Cursor), Last: newest}
+	miss := func(r Range) {
+		if r.Count > 0 {
+			d.Instants += r.Count
+			d.Verdict, d.Reason = r.Verdict, r.Reason
+		}
+	}
+	if b := p.s.Backlog; b != nil { // one that waits is given up for a newer one
+		r := Range{Verdict: Missed, Reason: p.whyGivenUp(*b), First: b.First, Last: b.Last, Count: b.Count}
+		p.s.account(table, r)
+		miss(r)
+		p.s.Backlog = nil
+		d.First = b.First
+	}
+	after := p.s.Cursor
+	kept := Backlog{First: newest, Last: newest, Count: 1}
+	if job.Policy.CatchUp.Mode != CatchUpNone {
+		for _, edge := range p.edges() {
+			if old := lastDue(job, table, after, edge.before); !old.IsZero() {
+				old = earlier(old, newest)
+				miss(p.s.accountBetween(table, after, old, Missed, edge.why))
+				after = old
+			}
+		}
+		if after.Before(newest) {
+			p.s.Backlog = &kept
+			newest = newest.Add(-time.Second)
+		}
+	}
+	miss(p.s.accountBetween(table, after, newest, Missed, ReasonCatchUp))
+	p.s.Cursor = kept.Last
+	out := p.decide(KindMiss)
+	out.First, out.Last, out.Instants, out.Verdict, out.Reason = d.First, d.Last, d.Instants, d.Verdict, d.Reason
+	return out
+}
+
+// edge is an age beyond which an instant is not run any more, and why.
+type edge struct {
+	before time.Time // due at or before this
+	why    Reason
+}
+
+// edges are the ages that a catch-up respects, the greatest first.
+func (p *planner) edges() []edge {
+	var list []edge
+	if window := p.v.Job.Policy.CatchUp.Window; window > 0 {
+		list = append(list, edge{p.at.Add(-window - 1), ReasonWindow})
+	}
+	if deadline := p.v.Job.Policy.StartDeadline; deadline > 0 {
+		list = append(list, edge{p.at.Add(-deadline - 1), ReasonStartDeadline})
+	}
+	return list
+}
+
+// expired says whether the policy would not run the backlog any more, and why.
+func (p *planner) expired(b Backlog) (Reason, bool) {
+	if p.v.Job.Policy.CatchUp.Mode == CatchUpNone {
+		return ReasonCatchUp, true
+	}
+	due := Due(p.v.Job, p.v.Timetable, b.Last)
+	for _, e := range p.edges() {
+		if !due.After(e.before) {
+			return e.why, true
+		}
+		p.wakeBy(p.at.Add(due.Sub(e.before)))
+	}
+	return "", false
+}
+
+func (p *planner) whyGivenUp(b Backlog) Reason {
+	if why, gone := p.expired(b); gone {
+		return why
+	}
+	return ReasonCatchUp
+}
+
+// giveUpBacklog misses what waited too long, or what an edit of the policy gave up.
+func (p *planner) giveUpBacklog() *Decision {
+	b := p.s.Backlog
+	if b == nil {
+		return nil
+	}
+	why, gone := p.expired(*b)
+	if !gone {
+		return nil
+	}
+	p.s.Backlog = nil
+	p.s.account(p.v.Timetable, Range{Verdict: Missed, Reason: why, First: b.First, Last: b.Last, Count: b.Count})
+	d := p.decide(KindMiss)
+	d.Instants, d.First, d.Last, d.Verdict, d.Reason = b.Count, b.First, b.Last, Missed, why
+	return d
+}
+
+// drawBacklog begins the newest late instant, one at a time: not beside another attempt, and not
+// before an on-time instant has had its turn. It is not skipped for overlap; it waits.
+func (p *planner) drawBacklog() *Decision {
+	b := p.s.Backlog
+	if b == nil || p.busy || !p.hasRoom() || len(p.s.Entries)+len(p.s.Retries) > 0 {
+		return nil
+	}
+	p.s.Backlog = nil
+	given := b.Count - 1
+	if given > 0 { // left by a policy that draws more than one
+		before := b.Last.Add(-time.Second)
+		p.s.account(p.v.Timetable, Range{Verdict: Missed, Reason: ReasonCatchUp, First: b.First, Last: before, Count: given})
+	}
+	d := p.beginInstant(b.Last, Due(p.v.Job, p.v.Timetable, b.Last))
+	d.Instants, d.First = b.Count, b.First
+	return d
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,81 @@
+package scheduler
+
+import (
+	"time"
+)
+
+// CloseBooks is the state to write together with a new definition, a pause, a resume or a tombstone:
+// v is the old definition with its timetable and state, and everything due under it up to now gets its
+// verdict, SKIPPED(reason), with the backlog. The cursor becomes now, so that the new definition
+// decides only what comes after. What is in flight stays as it is; it keeps the definition it was
+// granted under.
+//
+// The instants of a paused job are SKIPPED(paused) whatever closes its books, for that is why they
+// were not run. For ReasonDeleted the waiting triggers of the view are SKIPPED(deleted), and each owed
+// retry ends its firing with its last attempt's verdict. An edit that closes no books (ClosesBooks)
+// keeps the cursor: its state is Fill alone.
+func CloseBooks(v View, now Reading, reason Reason) State {
+	s := Fill(v.State, v.StateRevision)
+	at := v.instant(now)
+	why := reason
+	if v.Job.Paused {
+		why = ReasonPaused
+	}
+	if b := s.Backlog; b != nil {
+		s.account(v.Timetable, Range{Verdict: Skipped, Reason: why, First: b.First, Last: b.Last, Count: b.Count})
+		s.Backlog = nil
+	}
+	s.accountBetween(v.Timetable, s.Cursor, at, Skipped, why)
+	if whole := wholeSecond(at); whole.After(s.Cursor) {
+		s.Cursor = whole
+	}
+	if reason != ReasonDeleted {
+		return s
+	}
+	for _, t := range v.Triggers {
+		if !s.knows(Triggered(s.UID, t.ID)) {
+			s.accountTrigger(t, Skipped, ReasonDeleted)
+		}
+	}
+	for _, r := range s.Retries {
+		s.count(r.last().Verdict, r.last().Reason, 1)
+	}
+	s.Retries = nil
+	s.settle(at)
+	return s
+}
+
+// knows says whether the firing is in flight or owed a retry.
+func (s *State) knows(f Firing) bool {
+	for _, e := range s.Entries {
+		if e.Firing == f {
+			return true
+		}
+	}
+	for _, r := range s.Retries {
+		if r.Firing == f {
+			return true
+		}
+	}
+	return false
+}
+
+// Unaccounted counts the instants due more than OnTime ago that no decision covers. A backlog is
+// covered by the decision that made it, and a pause covers its instants until it ends.
+func Unaccounted(v View, now Reading) int64 {
+	if v.Job.Tombstone() || v.Job.Paused || v.Timetable == nil {
+		return 0
+	}
+	late := lastDue(v.Job, v.Timetable, v.State.Cursor, now.Wall.Add(-OnTime-1))
+	return between(v.Timetable, v.State.Cursor, late).Count
+}
+
+// instant is the latest instant that may be decided about: the member's wall clock, or less if that
+// may be ahead.
+func (v View) instant(now Reading) time.Time {
+	at := now.Wall.Round(0).UTC()
+	if !v.NotBeyond.IsZero() && v.NotBeyond.Before(at) {
+		return v.NotBeyond.Round(0).UTC()
+	}
+	return at
+}

@@ -1,0 +1,142 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+)
+
+// PlanJob is the heart of the scheduler: the one write of the job's state to make now, or when to ask
+// again. It is a function of its arguments alone. The same question before the first answer took
+// effect has the same answer; performing an answer twice changes nothing, because its write compares
+// the revision that it was planned on.
+//
+// An entry whose record was seen leaves the state with whatever is written next, and blocks nothing
+// any more. Everything else is tried in the order of the steps below, and the first that has
+// something to write ends the call.
+//
+//	tombstone  drop triggers → lose → fold → sweep
+//	paused     lose → end retries → skip triggers → fold
+//	else       lose → end retries → grant a retry → miss triggers → adopt late instants
+//	           → begin or skip what is due → give up backlog → draw from backlog → fold
+func PlanJob(v View, now Reading) Plan {
+	p := newPlanner(v, now)
+	var steps []func() *Decision
+	switch {
+	case v.Job.Tombstone():
+		steps = []func() *Decision{p.dropTriggers, p.lose, p.endRetries, p.foldNow, p.sweep}
+	case v.EndsOnly:
+		steps = []func() *Decision{p.lose, p.endRetries, p.fold}
+	case v.Job.Paused:
+		steps = []func() *Decision{p.lose, p.endRetries, p.skipTriggers, p.fold}
+	default:
+		steps = []func() *Decision{p.lose, p.endRetries, p.grantRetry, p.missTriggers, p.adoptLate,
+			p.startDue, p.giveUpBacklog, p.drawBacklog, p.fold}
+	}
+	for _, step := range steps {
+		if d := step(); d != nil {
+			return Plan{Decision: d}
+		}
+	}
+	return p.plan()
+}
+
+// planner is one call of PlanJob.
+type planner struct {
+	v       View
+	at      time.Time     // what may be decided about: View.instant
+	ahead   time.Duration // how far the wall clock is beyond at
+	elapsed time.Duration
+
+	// s is the state to be written: Fill of the planned one, with the folds that ride along.
+	s      State
+	folded []Firing
+	// cancelled says that a retry owed by the planned state itself is among what was taken out.
+	cancelled bool
+	// busy says that an on-time instant is due and waits, so that nothing is drawn from the backlog.
+	busy bool
+
+	wake        time.Time // on the scale of at
+	wakeElapsed time.Duration
+}
+
+func newPlanner(v View, now Reading) *planner {
+	at := v.instant(now)
+	p := &planner{v: v, at: at, ahead: now.Wall.Sub(at), elapsed: now.Elapsed, s: Fill(v.State, v.StateRevision)}
+	p.rideAlong()
+	return p
+}
+
+// rideAlong takes out of the state what any write takes out: entries whose record was seen, and
+// retries that can never be granted any more.
+func (p *planner) rideAlong() {
+	for _, e := range slices.Clone(p.s.Entries) {
+		if record := p.record(e); record != nil {
+			p.s = ApplyEnd(p.s, p.v.Job, *record, e.Firing)
+			p.folded = append(p.folded, e.Firing)
+		}
+	}
+	for _, r := range slices.Clone(p.s.Retries) {
+		if !r.cancelled(p.v.Job, p.at) {
+			continue
+		}
+		p.dropRetry(r.Firing)
+		p.s.count(r.last().Verdict, r.last().Reason, 1)
+		if !slices.Contains(p.folded, r.Firing) {
+			p.folded = append(p.folded, r.Firing)
+			p.cancelled = true
+		}
+	}
+	if p.v.Job.Tombstone() && len(p.folded) > 0 {
+		p.s.settle(p.at)
+	}
+}
+
+func (p *planner) dropRetry(f Firing) {
+	p.s.Retries = slices.DeleteFunc(p.s.Retries, func(r PendingRetry) bool { return r.Firing == f })
+}
+
+// fact is what is known of the very attempt of e, if anything: a fact about another attempt, or a lock
+// that is not the entry's, is out of date.
+func (p *planner) fact(e Entry) (Fact, bool) {
+	f, known := p.v.Facts[e.Firing]
+	if !known || f.Attempt != e.Attempt || f.Lock != 0 && f.Lock != e.Token {
+		return Fact{}, false
+	}
+	return f, true
+}
+
+// record is the record of the end of e, if it was seen.
+func (p *planner) record(e Entry) *Run {
+	if f, known := p.fact(e); known && e.endedBy(f.Record) {
+		return f.Record
+	}
+	return nil
+}
+
+// decide is a decision of this kind: the state as it now stands, with what rides along.
+func (p *planner) decide(kind Kind) *Decision {
+	return &Decision{Kind: kind, Job: p.v.Job.Name, Next: p.s, Folded: p.folded}
+}
+
+// wakeBy asks to be called again when the wall clock that is planned by reads t.
+func (p *planner) wakeBy(t time.Time) {
+	if t.After(p.at) && (p.wake.IsZero() || t.Before(p.wake)) {
+		p.wake = t
+	}
+}
+
+// wakeIn is wakeBy for the elapsed clock.
+func (p *planner) wakeIn(elapsed time.Duration) {
+	if elapsed > p.elapsed && (p.wakeElapsed == 0 || elapsed < p.wakeElapsed) {
+		p.wakeElapsed = elapsed
+	}
+}
+
+// plan is the answer when there is nothing to write.
+func (p *planner) plan() Plan {
+	out := Plan{Wake: p.wake, WakeElapsed: p.wakeElapsed}
+	if !out.Wake.IsZero() {
+		out.Wake = out.Wake.Add(p.ahead)
+	}
+	return out
+}
