@@ -49,7 +49,7 @@ func table() []row {
 		{"internal/jobfile", []string{"scheduler", v1, protobuf, "github.com/goccy/go-yaml"}, "reads job files; the only user of the YAML library"},
 		{"internal/archtest", nil, "must build when nothing else does"},
 		{"internal/memetcd", slices.Concat([]string{grpc, protobuf, "go.uber.org/zap"}, etcd), "etcd in memory behind a real client; knows nothing of ours"},
-		{"internal/devetcd", slices.Concat([]string{etcdServer, "go.uber.org/zap"}, etcd), "starts and stops an embedded etcd; knows nothing of ours"},
+		{"internal/devetcd", slices.Concat([]string{etcdServer, "go.uber.org/zap", grpc}, etcd), "starts and stops an embedded etcd; knows nothing of ours"},
 		{"internal/itest", []string{anything}, "the one test binary that links the embedded server"},
 		{"chaos-tests", slices.Concat([]string{v1, grpc, protobuf}, etcd), "breaks real processes from outside: it must not share code with what it judges"},
 	}

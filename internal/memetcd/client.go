@@ -26,7 +26,14 @@ var errUnimplemented = status.Error(codes.Unimplemented, "memetcd: not emulated"
 //go:linkname valCtxCh go.etcd.io/etcd/client/v3.valCtxCh
 var valCtxCh chan struct{}
 
-func init() { valCtxCh = nil }
+// Done before anything runs, since every watcher of the process reads the variable; after the
+// initialisation of etcd's package, since this one imports it.
+var _ = unset(&valCtxCh)
+
+func unset(c *chan struct{}) bool {
+	*c = nil
+	return true
+}
 
 // Client makes a client of its own on this link, such as one process has. Its lessor, watcher and
 // key-value code are those of etcd's client. When ctx ends the client is closed.
