@@ -86,7 +86,7 @@ type Runs interface {
 	Records
 }
 
-// Node is all the server needs of its member; the three faces below may also come from three values.
+// Node is all that the server needs of its member, when one value has it all, as package node's does.
 type Node interface {
 	Jobs
 	Runs

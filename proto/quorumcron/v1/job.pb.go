@@ -68,7 +68,8 @@ type Job struct {
 	// Output only. The newest instant that is decided; it never moves back. Absent when the state could
 	// not be read.
 	Cursor *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Output only. Late instants that wait for the catch-up policy; absent when none do.
+	// Output only. Late instants that wait for the catch-up policy; its count is 0 when none do. Absent when
+	// the state could not be read.
 	Backlog *Backlog `protobuf:"bytes,27,opt,name=backlog,proto3" json:"backlog,omitempty"`
 	// Output only. Every firing that ended, counted by how. Sums since the creation of the job.
 	Counters []*Counter `protobuf:"bytes,28,rep,name=counters,proto3" json:"counters,omitempty"`
@@ -944,9 +945,9 @@ func (x *History) GetLimit() int32 {
 // Backlog is a counted range of late instants that the catch-up policy may still draw from.
 type Backlog struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Oldest instant.
+	// Oldest instant; absent when count is 0.
 	First *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=first,proto3" json:"first,omitempty"`
-	// Newest instant.
+	// Newest instant; absent when count is 0.
 	Last *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=last,proto3" json:"last,omitempty"`
 	// How many there are.
 	Count         int64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`

@@ -25,7 +25,8 @@ const (
 // JobServiceApplyRequest hands in a whole definition.
 type JobServiceApplyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The definition. Output-only fields are ignored. Required; at most 1 MiB.
+	// The definition. Output-only fields are ignored. Required; at most 256 KiB of
+	// text in all.
 	Job *Job `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	// The edit token it is based on. 0 means whatever is there, or nothing. A token of a job that has
 	// been edited or deleted since is a conflict.
