@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/quorumcron/quorumcron/scheduler"
@@ -79,6 +80,8 @@ type Config struct {
 	Logger *slog.Logger
 	// OutputLimit is how many bytes of one attempt's output are filed; 0 means 10 MiB.
 	OutputLimit int64
+
+	noCgroups bool // for tests: as on a machine where it may make no control groups
 }
 
 // defaultOutputLimit is how much of one attempt's output is filed.
@@ -100,6 +103,13 @@ func New(cfg Config) (*Executor, error) {
 	}
 	if cfg.Commands && cfg.DataDir == "" {
 		return nil, errors.New("executor: Config.Commands needs Config.DataDir: output and scratch directories lie there")
+	}
+	if cfg.DataDir != "" {
+		dir, err := filepath.Abs(cfg.DataDir) // The supervisor has another working directory.
+		if err != nil {
+			return nil, fmt.Errorf("executor: data folder: %w", err)
+		}
+		cfg.DataDir = dir
 	}
 	if cfg.OutputLimit <= 0 {
 		cfg.OutputLimit = defaultOutputLimit

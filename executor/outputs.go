@@ -146,6 +146,15 @@ func (o *outputFiles) add(f scheduler.Firing, attempt int, bytes int64) {
 	o.trim()
 }
 
+// size is that of the file of an attempt, 0 for none.
+func (o *outputFiles) size(f scheduler.Firing, attempt int) int64 {
+	info, err := os.Stat(o.path(f, attempt))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 func (o *outputFiles) append(f outputFile) {
 	o.ended = append(o.ended, f)
 	o.bytes += f.bytes
