@@ -43,8 +43,10 @@ type State struct {
 	Counters []*Counter `protobuf:"bytes,7,rep,name=counters,proto3" json:"counters,omitempty"`
 	// Where the search for the next free slot begins; below slots.
 	NextSlot int32 `protobuf:"varint,8,opt,name=next_slot,json=nextSlot,proto3" json:"next_slot,omitempty"`
-	// Size of the ring of run records, at least 1.
-	Slots         int32 `protobuf:"varint,9,opt,name=slots,proto3" json:"slots,omitempty"`
+	// Size of the ring of run records, at least 1. It only grows.
+	Slots int32 `protobuf:"varint,9,opt,name=slots,proto3" json:"slots,omitempty"`
+	// Under a tombstone: when the last firing in flight left the state; absent before that.
+	Settled       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=settled,proto3" json:"settled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -142,6 +144,13 @@ func (x *State) GetSlots() int32 {
 	return 0
 }
 
+func (x *State) GetSettled() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Settled
+	}
+	return nil
+}
+
 // Backlog is a counted range of late instants.
 type Backlog struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -230,7 +239,10 @@ type Entry struct {
 	// When it was granted, by the granting member's clock.
 	Granted *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=granted,proto3" json:"granted,omitempty"`
 	// Lines of the attempts before this one.
-	Past          []*Attempt `protobuf:"bytes,10,rep,name=past,proto3" json:"past,omitempty"`
+	Past []*Attempt `protobuf:"bytes,10,rep,name=past,proto3" json:"past,omitempty"`
+	// When the firing was due under the definition of its first attempt: its start deadline counts
+	// from here.
+	Due           *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=due,proto3" json:"due,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +347,13 @@ func (x *Entry) GetPast() []*Attempt {
 	return nil
 }
 
+func (x *Entry) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
 // PendingRetry is a further attempt that is owed. It keeps its slot and blocks as an entry does.
 type PendingRetry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -349,7 +368,9 @@ type PendingRetry struct {
 	// Not granted before this; absent for at once.
 	NotBefore *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	// Generation of the attempt before.
-	Generation    int64 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation int64 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
+	// As in Entry.
+	Due           *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=due,proto3" json:"due,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -424,6 +445,13 @@ func (x *PendingRetry) GetGeneration() int64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *PendingRetry) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
 }
 
 // Range is consecutive instants, or one trigger, that ended alike without being granted.
@@ -585,7 +613,7 @@ var File_quorumcron_stored_v1_state_proto protoreflect.FileDescriptor
 
 const file_quorumcron_stored_v1_state_proto_rawDesc = "" +
 	"\n" +
-	" quorumcron/stored/v1/state.proto\x12\x14quorumcron.stored.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1equorumcron/stored/v1/run.proto\x1a\"quorumcron/stored/v1/verdict.proto\"\x9e\x03\n" +
+	" quorumcron/stored/v1/state.proto\x12\x14quorumcron.stored.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1equorumcron/stored/v1/run.proto\x1a\"quorumcron/stored/v1/verdict.proto\"\xd4\x03\n" +
 	"\x05State\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x122\n" +
 	"\x06cursor\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06cursor\x127\n" +
@@ -595,11 +623,13 @@ const file_quorumcron_stored_v1_state_proto_rawDesc = "" +
 	"\x06ranges\x18\x06 \x03(\v2\x1b.quorumcron.stored.v1.RangeR\x06ranges\x129\n" +
 	"\bcounters\x18\a \x03(\v2\x1d.quorumcron.stored.v1.CounterR\bcounters\x12\x1b\n" +
 	"\tnext_slot\x18\b \x01(\x05R\bnextSlot\x12\x14\n" +
-	"\x05slots\x18\t \x01(\x05R\x05slots\"\x81\x01\n" +
+	"\x05slots\x18\t \x01(\x05R\x05slots\x124\n" +
+	"\asettled\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\asettled\"\x81\x01\n" +
 	"\aBacklog\x120\n" +
 	"\x05first\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05first\x12.\n" +
 	"\x04last\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04last\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x03R\x05count\"\xe7\x02\n" +
+	"\x05count\x18\x03 \x01(\x03R\x05count\"\x95\x03\n" +
 	"\x05Entry\x124\n" +
 	"\x06firing\x18\x01 \x01(\v2\x1c.quorumcron.stored.v1.FiringR\x06firing\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x1e\n" +
@@ -613,7 +643,8 @@ const file_quorumcron_stored_v1_state_proto_rawDesc = "" +
 	"\x04hold\x18\b \x01(\v2\x19.google.protobuf.DurationR\x04hold\x124\n" +
 	"\agranted\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\agranted\x121\n" +
 	"\x04past\x18\n" +
-	" \x03(\v2\x1d.quorumcron.stored.v1.AttemptR\x04past\"\x80\x02\n" +
+	" \x03(\v2\x1d.quorumcron.stored.v1.AttemptR\x04past\x12,\n" +
+	"\x03due\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x03due\"\xae\x02\n" +
 	"\fPendingRetry\x124\n" +
 	"\x06firing\x18\x01 \x01(\v2\x1c.quorumcron.stored.v1.FiringR\x06firing\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
@@ -623,7 +654,8 @@ const file_quorumcron_stored_v1_state_proto_rawDesc = "" +
 	"not_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x06 \x01(\x03R\n" +
-	"generation\"\x88\x02\n" +
+	"generation\x12,\n" +
+	"\x03due\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x03due\"\x88\x02\n" +
 	"\x05Range\x127\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x1d.quorumcron.stored.v1.VerdictR\averdict\x124\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x1c.quorumcron.stored.v1.ReasonR\x06reason\x120\n" +
@@ -670,26 +702,29 @@ var file_quorumcron_stored_v1_state_proto_depIdxs = []int32{
 	3,  // 3: quorumcron.stored.v1.State.retries:type_name -> quorumcron.stored.v1.PendingRetry
 	4,  // 4: quorumcron.stored.v1.State.ranges:type_name -> quorumcron.stored.v1.Range
 	5,  // 5: quorumcron.stored.v1.State.counters:type_name -> quorumcron.stored.v1.Counter
-	6,  // 6: quorumcron.stored.v1.Backlog.first:type_name -> google.protobuf.Timestamp
-	6,  // 7: quorumcron.stored.v1.Backlog.last:type_name -> google.protobuf.Timestamp
-	7,  // 8: quorumcron.stored.v1.Entry.firing:type_name -> quorumcron.stored.v1.Firing
-	8,  // 9: quorumcron.stored.v1.Entry.hold:type_name -> google.protobuf.Duration
-	6,  // 10: quorumcron.stored.v1.Entry.granted:type_name -> google.protobuf.Timestamp
-	9,  // 11: quorumcron.stored.v1.Entry.past:type_name -> quorumcron.stored.v1.Attempt
-	7,  // 12: quorumcron.stored.v1.PendingRetry.firing:type_name -> quorumcron.stored.v1.Firing
-	9,  // 13: quorumcron.stored.v1.PendingRetry.past:type_name -> quorumcron.stored.v1.Attempt
-	6,  // 14: quorumcron.stored.v1.PendingRetry.not_before:type_name -> google.protobuf.Timestamp
-	10, // 15: quorumcron.stored.v1.Range.verdict:type_name -> quorumcron.stored.v1.Verdict
-	11, // 16: quorumcron.stored.v1.Range.reason:type_name -> quorumcron.stored.v1.Reason
-	6,  // 17: quorumcron.stored.v1.Range.first:type_name -> google.protobuf.Timestamp
-	6,  // 18: quorumcron.stored.v1.Range.last:type_name -> google.protobuf.Timestamp
-	10, // 19: quorumcron.stored.v1.Counter.verdict:type_name -> quorumcron.stored.v1.Verdict
-	11, // 20: quorumcron.stored.v1.Counter.reason:type_name -> quorumcron.stored.v1.Reason
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	6,  // 6: quorumcron.stored.v1.State.settled:type_name -> google.protobuf.Timestamp
+	6,  // 7: quorumcron.stored.v1.Backlog.first:type_name -> google.protobuf.Timestamp
+	6,  // 8: quorumcron.stored.v1.Backlog.last:type_name -> google.protobuf.Timestamp
+	7,  // 9: quorumcron.stored.v1.Entry.firing:type_name -> quorumcron.stored.v1.Firing
+	8,  // 10: quorumcron.stored.v1.Entry.hold:type_name -> google.protobuf.Duration
+	6,  // 11: quorumcron.stored.v1.Entry.granted:type_name -> google.protobuf.Timestamp
+	9,  // 12: quorumcron.stored.v1.Entry.past:type_name -> quorumcron.stored.v1.Attempt
+	6,  // 13: quorumcron.stored.v1.Entry.due:type_name -> google.protobuf.Timestamp
+	7,  // 14: quorumcron.stored.v1.PendingRetry.firing:type_name -> quorumcron.stored.v1.Firing
+	9,  // 15: quorumcron.stored.v1.PendingRetry.past:type_name -> quorumcron.stored.v1.Attempt
+	6,  // 16: quorumcron.stored.v1.PendingRetry.not_before:type_name -> google.protobuf.Timestamp
+	6,  // 17: quorumcron.stored.v1.PendingRetry.due:type_name -> google.protobuf.Timestamp
+	10, // 18: quorumcron.stored.v1.Range.verdict:type_name -> quorumcron.stored.v1.Verdict
+	11, // 19: quorumcron.stored.v1.Range.reason:type_name -> quorumcron.stored.v1.Reason
+	6,  // 20: quorumcron.stored.v1.Range.first:type_name -> google.protobuf.Timestamp
+	6,  // 21: quorumcron.stored.v1.Range.last:type_name -> google.protobuf.Timestamp
+	10, // 22: quorumcron.stored.v1.Counter.verdict:type_name -> quorumcron.stored.v1.Verdict
+	11, // 23: quorumcron.stored.v1.Counter.reason:type_name -> quorumcron.stored.v1.Reason
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_quorumcron_stored_v1_state_proto_init() }

@@ -1,0 +1,137 @@
+package store
+
+import (
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
+)
+
+// kept remembers the values, by key and revision, in which a newer member wrote fields that this
+// version does not know, so that they survive a rewrite that was planned on that very revision. A
+// cluster of one version has none, and then it costs nothing. It is safe for concurrent use.
+type kept struct {
+	mu     sync.Mutex
+	values map[string]keptValue
+}
+
+type keptValue struct {
+	revision int64
+	message  proto.Message
+}
+
+// note takes in a value that was read or written.
+func (k *kept) note(key string, revision int64, m proto.Message) {
+	strange := hasUnknown(m.ProtoReflect())
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !strange {
+		if old, ok := k.values[key]; ok && old.revision < revision {
+			delete(k.values, key)
+		}
+		return
+	}
+	if k.values == nil {
+		k.values = map[string]keptValue{}
+	}
+	if k.values[key].revision < revision {
+		k.values[key] = keptValue{revision, m}
+	}
+}
+
+// forget drops what is kept for a key that is gone.
+func (k *kept) forget(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.values, key)
+}
+
+// carry adds what is kept of the value at the revision to the message that will replace it.
+func (k *kept) carry(key string, revision int64, to proto.Message) {
+	k.mu.Lock()
+	old, ok := k.values[key]
+	k.mu.Unlock()
+	if ok && old.revision == revision {
+		carryUnknown(old.message, to)
+	}
+}
+
+// hasUnknown says whether m, or a message in it, has fields that this version does not know.
+func hasUnknown(m protoreflect.Message) bool {
+	if len(m.GetUnknown()) > 0 {
+		return true
+	}
+	strange := false
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case fd.IsMap() || fd.Message() == nil:
+		case fd.IsList():
+			for i := range v.List().Len() {
+				strange = strange || hasUnknown(v.List().Get(i).Message())
+			}
+		default:
+			strange = hasUnknown(v.Message())
+		}
+		return !strange
+	})
+	return strange
+}
+
+// carryUnknown copies the unknown fields of a value into the one that replaces it, message by
+// message. Elements of lists are paired by what identifies them, not by their place; an element
+// that is gone takes its unknown fields along.
+func carryUnknown(from, to proto.Message) {
+	carryMessage(from.ProtoReflect(), to.ProtoReflect())
+}
+
+func carryMessage(from, to protoreflect.Message) {
+	if unknown := from.GetUnknown(); len(unknown) > 0 {
+		to.SetUnknown(append(append(protoreflect.RawFields{}, to.GetUnknown()...), unknown...))
+	}
+	from.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case fd.IsMap() || fd.Message() == nil || !to.Has(fd):
+		case fd.IsList():
+			carryList(v.List(), to.Get(fd).List())
+		default:
+			carryMessage(v.Message(), to.Mutable(fd).Message())
+		}
+		return true
+	})
+}
+
+func carryList(from, to protoreflect.List) {
+	byIdentity := map[string]protoreflect.Message{}
+	for i := range from.Len() {
+		m := from.Get(i).Message()
+		byIdentity[identity(m.Interface())] = m
+	}
+	delete(byIdentity, "")
+	for i := range to.Len() {
+		m := to.Get(i).Message()
+		if old, ok := byIdentity[identity(m.Interface())]; ok {
+			carryMessage(old, m)
+		}
+	}
+}
+
+// identity is what makes an element of a list the same one after a rewrite; "" for elements that
+// have no identity.
+func identity(m proto.Message) string {
+	switch m := m.(type) {
+	case *storedv1.Entry:
+		return fmt.Sprint(m.GetFiring().GetScheduled(), m.GetFiring().GetTrigger(), m.GetAttempt())
+	case *storedv1.PendingRetry:
+		return fmt.Sprint(m.GetFiring().GetScheduled(), m.GetFiring().GetTrigger(), m.GetAttempt())
+	case *storedv1.Range:
+		return fmt.Sprint(m.GetVerdict(), m.GetReason(), m.GetTrigger(), m.GetFirst().GetSeconds())
+	case *storedv1.Counter:
+		return fmt.Sprint(m.GetVerdict(), m.GetReason())
+	case *storedv1.Attempt:
+		return fmt.Sprint(m.GetNumber())
+	}
+	return ""
+}

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
+	"github.com/quorumcron/quorumcron/scheduler"
+)
+
+// Rules is everything under rules/ at one revision.
+type Rules struct {
+	// Revision is the mod revision of rules/head: what claims compare. It is 0 before the first
+	// member has initialised the cluster.
+	Revision    int64
+	Assignments map[string]scheduler.Assignment // by pool; replaced, never changed, by the next delivery
+	Quarantined []Quarantined
+}
+
+// FollowRules delivers all rules now and after every change: the changes of one transaction arrive
+// together, so that a delivery is never half of one. It returns when ctx ends.
+func (s *Store) FollowRules(ctx context.Context, deliver func(Rules)) error {
+	values := map[string]*mvccpb.KeyValue{}
+	return s.follow(ctx, follower{
+		prefixes: []string{s.keys.rules()},
+		list: func(ctx context.Context) (int64, error) {
+			clear(values)
+			revision, err := s.paged(ctx, s.keys.rules(), 0, func(page *clientv3.GetResponse) error {
+				for _, kv := range page.Kvs {
+					values[string(kv.Key)] = kv
+				}
+				return nil
+			})
+			if err == nil {
+				deliver(s.rulesOf(values))
+			}
+			return revision, err
+		},
+		take: func(_ context.Context, events []*clientv3.Event) error {
+			for _, e := range events {
+				if e.Type == clientv3.EventTypeDelete {
+					delete(values, string(e.Kv.Key))
+					s.kept.forget(string(e.Kv.Key))
+				} else {
+					values[string(e.Kv.Key)] = e.Kv
+				}
+			}
+			deliver(s.rulesOf(values))
+			return nil
+		},
+	})
+}
+
+// ReadRules reads all rules once.
+func (s *Store) ReadRules(ctx context.Context) (Rules, error) {
+	values := map[string]*mvccpb.KeyValue{}
+	_, err := s.paged(ctx, s.keys.rules(), 0, func(page *clientv3.GetResponse) error {
+		for _, kv := range page.Kvs {
+			values[string(kv.Key)] = kv
+		}
+		return nil
+	})
+	return s.rulesOf(values), err
+}
+
+func (s *Store) rulesOf(values map[string]*mvccpb.KeyValue) Rules {
+	r := Rules{Revision: revisionOf(values[s.keys.head()]), Assignments: map[string]scheduler.Assignment{}}
+	for key, kv := range maps.All(values) {
+		pool, ok := strings.CutPrefix(key, s.keys.assignment(""))
+		if !ok {
+			continue
+		}
+		a, err := s.assignmentOf(pool, kv)
+		if err != nil {
+			r.Quarantined = append(r.Quarantined, Quarantined{Key: s.keys.short(key), Err: err})
+			continue
+		}
+		r.Assignments[pool] = a
+	}
+	return r
+}
+
+func (s *Store) assignmentOf(pool string, kv *mvccpb.KeyValue) (scheduler.Assignment, error) {
+	var m storedv1.Assignment
+	if err := unmarshal(kv.Value, &m); err != nil {
+		return scheduler.Assignment{}, err
+	}
+	a, err := decodeAssignment(pool, &m)
+	if err == nil {
+		s.kept.note(string(kv.Key), kv.ModRevision, &m)
+	}
+	return a, err
+}
+
+// Pools are all pools at one revision.
+type Pools struct {
+	Revision    int64
+	Pools       []scheduler.Pool // by id
+	Quarantined []Quarantined
+}
+
+// FollowPools delivers all pools now and after every change. It returns when ctx ends.
+func (s *Store) FollowPools(ctx context.Context, deliver func(Pools)) error {
+	return s.follow(ctx, follower{
+		prefixes: []string{s.keys.pools()},
+		list: func(ctx context.Context) (int64, error) {
+			p, err := s.ReadPools(ctx)
+			if err == nil {
+				deliver(p)
+			}
+			return p.Revision, err
+		},
+		take: func(ctx context.Context, _ []*clientv3.Event) error {
+			// Pools are few and change rarely: reading them all is simpler than merging.
+			p, err := s.ReadPools(ctx)
+			if err == nil {
+				deliver(p)
+			}
+			return err
+		},
+	})
+}
+
+// ReadPools reads all pools.
+func (s *Store) ReadPools(ctx context.Context) (Pools, error) {
+	var p Pools
+	revision, err := s.paged(ctx, s.keys.pools(), 0, func(page *clientv3.GetResponse) error {
+		for _, kv := range page.Kvs {
+			id := strings.TrimPrefix(string(kv.Key), s.keys.pools())
+			var m storedv1.Pool
+			if err := unmarshal(kv.Value, &m); err != nil {
+				p.Quarantined = append(p.Quarantined, Quarantined{Key: s.keys.short(string(kv.Key)), Err: err})
+				continue
+			}
+			p.Pools = append(p.Pools, decodePool(id, &m))
+		}
+		return nil
+	})
+	p.Revision = revision
+	return p, err
+}
+
+// Marks are the newest changes of each shard.
+type Marks struct {
+	// Revision is etcd's revision of the reading.
+	Revision int64
+	// Jobs is the revision of the last write of a definition in the shard.
+	Jobs map[scheduler.Shard]int64
+	// Triggers is the revision of the newest waiting trigger in the shard, of those that were read.
+	Triggers map[scheduler.Shard]int64
+}
+
+// mostMarked bounds how many waiting triggers ReadMarks looks at.
+const mostMarked = 10_000
+
+// ReadMarks reads, with keys only, what the shards were last changed at. Whoever follows shards
+// compares it once a minute with what was delivered, and follows a shard anew whose event was lost.
+func (s *Store) ReadMarks(ctx context.Context) (Marks, error) {
+	m := Marks{Jobs: map[scheduler.Shard]int64{}, Triggers: map[scheduler.Shard]int64{}}
+	resp, err := s.read(ctx,
+		clientv3.OpGet(s.keys.marks(), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+		clientv3.OpGet(s.keys.allTriggers(), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(mostMarked)))
+	if err != nil {
+		return Marks{}, err
+	}
+	m.Revision = resp.Header.GetRevision()
+	for _, kv := range kvs(resp.Responses, 0) {
+		if shard, ok := s.keys.parseMark(string(kv.Key)); ok {
+			m.Jobs[shard] = kv.ModRevision
+		}
+	}
+	for _, kv := range kvs(resp.Responses, 1) {
+		if shard, _, _, ok := s.keys.parseTrigger(string(kv.Key)); ok {
+			m.Triggers[shard] = max(m.Triggers[shard], kv.ModRevision)
+		}
+	}
+	return m, nil
+}

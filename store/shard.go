@@ -1,0 +1,234 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
+	"github.com/quorumcron/quorumcron/scheduler"
+)
+
+// ShardUpdate is news of one shard. A snapshot is everything there is and replaces all that came
+// before; other updates are changes. An update names each job and each trigger once.
+type ShardUpdate struct {
+	Shard    scheduler.Shard
+	Snapshot bool
+	// JobsRevision and TriggersRevision are the revisions of the newest change, or of the snapshot, that
+	// has been delivered. A revision in Marks that stays above is an event that was lost.
+	JobsRevision, TriggersRevision int64
+	// Jobs are definitions, tombstones too, that are new or have changed.
+	Jobs []JobRecord
+	// Gone are jobs whose definition was removed.
+	Gone []scheduler.JobName
+	// Triggers are waiting triggers that are new or have changed.
+	Triggers []WaitingTrigger
+	// TriggersGone are triggers that were consumed or dropped.
+	TriggersGone []WaitingTrigger
+	// Quarantined are definitions, states and triggers that cannot be read.
+	Quarantined []Quarantined
+}
+
+// JobRecord is a definition with the state that was read beside it. The state may be older than one
+// that the owner wrote meanwhile: the higher StateRevision is the newer one.
+type JobRecord struct {
+	Job           scheduler.Job
+	State         scheduler.State
+	StateRevision int64 // 0: there is no state that can be read
+}
+
+// WaitingTrigger is a trigger of a job that waits for the owner.
+type WaitingTrigger struct {
+	Job     scheduler.JobName
+	Trigger scheduler.Trigger
+}
+
+// Quarantined is a record that cannot be read. It stops nothing but itself.
+type Quarantined struct {
+	Key string            // below the prefix
+	Job scheduler.JobName // whose record it is; zero if the key does not tell
+	Err error
+}
+
+// FollowShard delivers a snapshot of the shard at a revision of at least atLeast, then every change,
+// and another snapshot whenever a change may have been missed. It calls deliver from this goroutine,
+// one update at a time, and returns when ctx ends. Rule 12.
+func (s *Store) FollowShard(ctx context.Context, shard scheduler.Shard, atLeast int64, deliver func(ShardUpdate)) error {
+	f := &shardFollower{store: s, shard: shard, atLeast: atLeast, deliver: deliver}
+	return s.follow(ctx, follower{
+		prefixes: []string{s.keys.jobs(shard), s.keys.shardTriggers(shard)},
+		list:     f.list,
+		take:     f.take,
+	})
+}
+
+type shardFollower struct {
+	store          *Store
+	shard          scheduler.Shard
+	atLeast        int64
+	jobs, triggers int64 // newest revisions delivered
+	deliver        func(ShardUpdate)
+}
+
+func (f *shardFollower) list(ctx context.Context) (int64, error) {
+	s := f.store
+	u := ShardUpdate{Shard: f.shard, Snapshot: true}
+	states := map[scheduler.JobName]*mvccpb.KeyValue{}
+	revision, err := s.paged(ctx, s.keys.states(f.shard), 0, func(page *clientv3.GetResponse) error {
+		if at := page.Header.GetRevision(); at < f.atLeast {
+			return fmt.Errorf("etcd answered at revision %d, before %d", at, f.atLeast)
+		}
+		for _, kv := range page.Kvs {
+			if _, name, ok := s.keys.parseState(string(kv.Key)); ok {
+				states[name] = kv
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	_, err = s.paged(ctx, s.keys.jobs(f.shard), revision, func(page *clientv3.GetResponse) error {
+		for _, kv := range page.Kvs {
+			if name, ok := u.jobPut(s, kv); ok && !u.addState(s, len(u.Jobs)-1, states[name]) {
+				u.Quarantined = append(u.Quarantined, s.stateless(f.shard, name))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	_, err = s.paged(ctx, s.keys.shardTriggers(f.shard), revision, func(page *clientv3.GetResponse) error {
+		for _, kv := range page.Kvs {
+			u.triggerPut(s, kv)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	f.jobs, f.triggers = revision, revision
+	f.send(u)
+	return revision, nil
+}
+
+// take reads changes. States are not watched, for their owner is their writer; but an edit closes the
+// books in the state, and a new job has one, so the state is read beside each changed definition.
+func (f *shardFollower) take(ctx context.Context, events []*clientv3.Event) error {
+	s := f.store
+	u := ShardUpdate{Shard: f.shard}
+	for _, e := range lastOf(events) {
+		key, gone := string(e.Kv.Key), e.Type == clientv3.EventTypeDelete
+		if _, name, id, ok := s.keys.parseTrigger(key); ok && gone {
+			u.TriggersGone = append(u.TriggersGone, WaitingTrigger{Job: name, Trigger: scheduler.Trigger{ID: id, Revision: e.Kv.ModRevision}})
+		} else if ok {
+			u.triggerPut(s, e.Kv)
+		} else if _, name, ok := s.keys.parseJob(key); ok && gone {
+			u.Gone = append(u.Gone, name)
+			s.kept.forget(s.keys.state(f.shard, name))
+		} else if !gone {
+			u.jobPut(s, e.Kv)
+		}
+	}
+	if err := f.readStates(ctx, &u); err != nil {
+		return err
+	}
+	newest := events[len(events)-1].Kv
+	if strings.HasPrefix(string(newest.Key), s.keys.jobs(f.shard)) {
+		f.jobs = newest.ModRevision
+	} else {
+		f.triggers = newest.ModRevision
+	}
+	f.send(u)
+	return nil
+}
+
+// readStates reads the states of the changed definitions. A state that is not there, or is another
+// uid's, belongs to a change that is still to come.
+func (f *shardFollower) readStates(ctx context.Context, u *ShardUpdate) error {
+	const batch = 64
+	for from := 0; from < len(u.Jobs); from += batch {
+		jobs := u.Jobs[from:min(from+batch, len(u.Jobs))]
+		gets := make([]clientv3.Op, len(jobs))
+		for i, r := range jobs {
+			gets[i] = clientv3.OpGet(f.store.keys.state(f.shard, r.Job.Name))
+		}
+		resp, err := f.store.read(ctx, gets...)
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			u.addState(f.store, from+i, found(resp.Responses, i))
+		}
+	}
+	return nil
+}
+
+func (f *shardFollower) send(u ShardUpdate) {
+	u.JobsRevision, u.TriggersRevision = f.jobs, f.triggers
+	f.deliver(u)
+}
+
+// jobPut takes in a definition.
+func (u *ShardUpdate) jobPut(s *Store, kv *mvccpb.KeyValue) (scheduler.JobName, bool) {
+	job, err := s.jobOf(kv)
+	if err != nil {
+		u.quarantine(s, kv, err)
+		return scheduler.JobName{}, false
+	}
+	u.Jobs = append(u.Jobs, JobRecord{Job: job})
+	return job.Name, true
+}
+
+// addState adds the state to job i. It reports false if there is none of that uid.
+func (u *ShardUpdate) addState(s *Store, i int, kv *mvccpb.KeyValue) bool {
+	if kv == nil {
+		return false
+	}
+	state, err := s.stateOf(kv)
+	if err != nil {
+		u.quarantine(s, kv, err)
+		return true
+	}
+	if state.UID != u.Jobs[i].Job.UID {
+		return false
+	}
+	u.Jobs[i].State, u.Jobs[i].StateRevision = state, kv.ModRevision
+	return true
+}
+
+func (u *ShardUpdate) triggerPut(s *Store, kv *mvccpb.KeyValue) {
+	_, name, id, ok := s.keys.parseTrigger(string(kv.Key))
+	if !ok {
+		u.quarantine(s, kv, unreadable("no trigger can have this key"))
+		return
+	}
+	var m storedv1.Trigger
+	err := unmarshal(kv.Value, &m)
+	if err == nil {
+		var t scheduler.Trigger
+		if t, err = decodeTrigger(id, kv.ModRevision, &m); err == nil {
+			u.Triggers = append(u.Triggers, WaitingTrigger{Job: name, Trigger: t})
+			return
+		}
+	}
+	u.quarantine(s, kv, err)
+}
+
+func (u *ShardUpdate) quarantine(s *Store, kv *mvccpb.KeyValue, err error) {
+	key := string(kv.Key)
+	q := Quarantined{Key: s.keys.short(key), Err: err}
+	for _, parse := range []func(string) (scheduler.Shard, scheduler.JobName, bool){s.keys.parseJob, s.keys.parseState} {
+		if _, name, ok := parse(key); ok {
+			q.Job = name
+		}
+	}
+	if _, name, _, ok := s.keys.parseTrigger(key); ok {
+		q.Job = name
+	}
+	u.Quarantined = append(u.Quarantined, q)
+}
