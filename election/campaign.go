@@ -124,7 +124,7 @@ func (s *Sessions) untilKeyGone(ctx context.Context, key string, created int64) 
 		if len(resp.Kvs) == 0 || resp.Kvs[0].CreateRevision != created {
 			return true
 		}
-		if s.untilTouched(ctx, key, resp.Header.Revision+1) {
+		if s.untilTouched(ctx, key, resp.Header.Revision) {
 			try = 0
 			continue
 		}
@@ -140,12 +140,12 @@ func (s *Sessions) read(ctx context.Context, key string) (*clientv3.GetResponse,
 	return s.client.Get(ctx, key)
 }
 
-// untilTouched watches a key for its deletion. It returns true when it is time to look at the key, and
+// untilTouched watches a key, which exists at a revision, for its deletion from there on. It returns true when it is time to look at the key, and
 // false when the watch broke.
-func (s *Sessions) untilTouched(ctx context.Context, key string, from int64) bool {
+func (s *Sessions) untilTouched(ctx context.Context, key string, since int64) bool {
 	watch, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), s.recheck())
 	defer cancel()
-	for resp := range s.client.Watch(watch, key, clientv3.WithRev(from), clientv3.WithFilterPut()) {
+	for resp := range s.client.Watch(watch, key, clientv3.WithRev(since), clientv3.WithFilterPut()) {
 		if resp.Err() != nil {
 			return false
 		}

@@ -10,15 +10,14 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/quorumcron/quorumcron/scheduler"
 )
 
-const (
-	// silence is how long the members' watch may say nothing before it is asked for a sign of life, and
-	// again how long it may take to give one.
-	silence = 5 * time.Second
-)
+// silence is how long the members' watch may say nothing before it is asked for a sign of life, and
+// again how long it may take to give one.
+const silence = 5 * time.Second
 
 // FollowMembers delivers the live members, sorted by name, as of a revision: first at once, then after
 // every change, and again whenever the watch was in doubt and they were listed anew. A member key that
@@ -42,6 +41,10 @@ func (s *Sessions) FollowMembers(ctx context.Context, deliver func([]scheduler.M
 
 // followOnce lists the members and follows one watch until it is in doubt.
 func (s *Sessions) followOnce(ctx context.Context, deliver func([]scheduler.Member, int64)) (listed bool, err error) {
+	// etcd gives a stream no sign of life while any watch on it waits for a revision to come. The client
+	// puts watches with equal metadata on one stream: this mark makes it a stream of our own, and the
+	// watch begins at the revision that was listed, not after it.
+	ctx = metadata.AppendToOutgoingContext(ctx, "quorumcron-watch", "members")
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	members, revision, err := s.listMembers(ctx)
@@ -50,7 +53,7 @@ func (s *Sessions) followOnce(ctx context.Context, deliver func([]scheduler.Memb
 	}
 	deliver(sorted(members), revision)
 
-	watch := s.client.Watch(ctx, s.membersPrefix(), clientv3.WithPrefix(), clientv3.WithRev(revision+1))
+	watch := s.client.Watch(ctx, s.membersPrefix(), clientv3.WithPrefix(), clientv3.WithRev(revision))
 	quiet := time.NewTimer(silence)
 	defer quiet.Stop()
 	asked := false
@@ -72,9 +75,9 @@ func (s *Sessions) followOnce(ctx context.Context, deliver func([]scheduler.Memb
 				return true, fmt.Errorf("members' watch: %w", err)
 			}
 			asked = false
-			if len(resp.Events) > 0 {
-				s.applyEvents(members, resp.Events)
-				deliver(sorted(members), resp.Events[len(resp.Events)-1].Kv.ModRevision)
+			if newest := s.applyEvents(members, resp.Events, revision); newest > revision {
+				revision = newest
+				deliver(sorted(members), revision)
 			}
 		}
 		quiet.Reset(silence)
@@ -95,14 +98,21 @@ func (s *Sessions) listMembers(ctx context.Context) (map[string]scheduler.Member
 	return members, resp.Header.Revision, nil
 }
 
-func (s *Sessions) applyEvents(members map[string]scheduler.Member, events []*clientv3.Event) {
+// applyEvents applies the events after a revision and returns the newest revision.
+func (s *Sessions) applyEvents(members map[string]scheduler.Member, events []*clientv3.Event, after int64) int64 {
+	newest := after
 	for _, event := range events {
+		if event.Kv.ModRevision <= after {
+			continue
+		}
+		newest = event.Kv.ModRevision
 		if event.Type == mvccpb.Event_DELETE {
 			delete(members, string(event.Kv.Key))
 		} else {
 			s.putInto(members, event.Kv)
 		}
 	}
+	return newest
 }
 
 func (s *Sessions) putInto(members map[string]scheduler.Member, kv *mvccpb.KeyValue) {

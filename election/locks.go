@@ -50,12 +50,7 @@ type lockLease struct {
 	poke  chan struct{} // size 1: "look now"
 }
 
-func (l *lockLease) wake() {
-	select {
-	case l.poke <- struct{}{}:
-	default:
-	}
-}
+func (l *lockLease) wake() { signal(l.poke) }
 
 func (s *Sessions) life(l *lockLease) scheduler.LockLife {
 	return scheduler.LockLife{Sent: l.sent, TTL: s.cfg.TTL, Grace: s.cfg.Grace}
@@ -141,13 +136,6 @@ func (s *Sessions) dropSpare() {
 			l.wake()
 			return // One at a time is soon enough.
 		}
-	}
-}
-
-func (s *Sessions) askForLease() {
-	select {
-	case s.needLease <- struct{}{}:
-	default:
 	}
 }
 
@@ -266,7 +254,7 @@ func (s *Sessions) lost(l *lockLease) {
 	s.mu.Unlock()
 	l.wake()
 	s.forget(l.id)
-	s.askForLease()
+	signal(s.needLease)
 	s.handOut()
 }
 
@@ -318,7 +306,7 @@ func (s *Sessions) LockLease(now scheduler.Reading) (scheduler.LockLease, error)
 		if l.held < MaxLocks && s.usable(l, now) {
 			l.held++
 			if s.roomLocked(nil) < spareLocks {
-				s.askForLease()
+				signal(s.needLease)
 			}
 			return scheduler.LockLease{ID: l.id, Hold: s.cfg.TTL + s.cfg.Grace}, nil
 		}
@@ -377,7 +365,7 @@ func (s *Sessions) Retire(id int64) {
 		l.wake()
 	}
 	s.mu.Unlock()
-	s.askForLease()
+	signal(s.needLease)
 }
 
 // ListLocks asks etcd which keys hang on each lock lease (rule 3). Leases that are lost are left out.

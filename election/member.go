@@ -225,15 +225,7 @@ func (s *Sessions) watchOver(attached *attachment) error {
 			cancel(errKeyGone)
 		}
 	})
-	group.Go(func() {
-		s.untilDone(ctx, "member", func(ctx context.Context) error {
-			err := s.writeMember(ctx)
-			if errors.Is(err, errKeyGone) {
-				cancel(errKeyGone)
-			}
-			return err
-		})
-	})
+	group.Go(func() { s.keepWritten(ctx, cancel) })
 	select {
 	case <-ctx.Done():
 	case <-attached.session.Done():
@@ -244,6 +236,25 @@ func (s *Sessions) watchOver(attached *attachment) error {
 	group.Wait()
 	s.endTerm(why.Error())
 	return why
+}
+
+// keepWritten writes what UpdateMember could not, until the context ends. lose is called when the key is
+// found gone.
+func (s *Sessions) keepWritten(ctx context.Context, lose context.CancelCauseFunc) {
+	for ctx.Err() == nil {
+		s.untilDone(ctx, "member", func(ctx context.Context) error {
+			err := s.writeMember(ctx)
+			if errors.Is(err, errKeyGone) {
+				lose(errKeyGone)
+				return nil
+			}
+			return err
+		})
+		select {
+		case <-ctx.Done():
+		case <-s.needWrite:
+		}
+	}
 }
 
 // leave notes that this process is no member any more.
@@ -263,7 +274,8 @@ func (s *Sessions) leave(why error) {
 
 // UpdateMember changes what the member key shows. Name, Incarnation and CreateRevision stay as they
 // are. The change is kept: a process that is not a member at this moment, or loses its membership in
-// between, shows it from its next join on. An error says that etcd has not confirmed it yet.
+// between, shows it from its next join on. An error says that etcd has not confirmed it yet; it is
+// written as soon as etcd answers.
 func (s *Sessions) UpdateMember(ctx context.Context, edit func(*scheduler.Member)) error {
 	s.mu.Lock()
 	wish := copyMember(s.wish)
@@ -272,6 +284,7 @@ func (s *Sessions) UpdateMember(ctx context.Context, edit func(*scheduler.Member
 	s.wish = copyMember(wish)
 	s.mu.Unlock()
 	if err := s.writeMember(ctx); err != nil && !errors.Is(err, errKeyGone) {
+		signal(s.needWrite)
 		return fmt.Errorf("update member %s: %w", s.cfg.Member.Name, err)
 	}
 	return nil

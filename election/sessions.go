@@ -35,6 +35,7 @@ type Sessions struct {
 	notifyMu sync.Mutex // held while an event is handed out, so that they come one at a time
 
 	needLease chan struct{} // size 1: "see whether another lock lease is needed"
+	needWrite chan struct{} // size 1: "the member key does not show what it should"
 	writing   chan struct{} // size 1: held by whoever writes the member key's content
 
 	mu          sync.Mutex // guards all below
@@ -68,6 +69,7 @@ func New(config Config) (*Sessions, error) {
 		wish:      config.Member,
 		recovered: make(chan struct{}),
 		needLease: make(chan struct{}, 1),
+		needWrite: make(chan struct{}, 1),
 		writing:   make(chan struct{}, 1),
 	}, nil
 }
@@ -254,6 +256,14 @@ func pause(ctx context.Context, try int) {
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
+	}
+}
+
+// signal leaves a token in a channel of size 1, if there is none.
+func signal(token chan<- struct{}) {
+	select {
+	case token <- struct{}{}:
+	default:
 	}
 }
 

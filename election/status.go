@@ -102,6 +102,6 @@ func (s *Sessions) Recover() {
 		l.wake()
 	}
 	s.mu.Unlock()
-	s.askForLease()
+	signal(s.needLease)
 	s.log.Info("sessions taken up again", "reason", reason)
 }
