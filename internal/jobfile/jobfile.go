@@ -1,0 +1,203 @@
+// Package jobfile reads job files: YAML or JSON, many documents to a file, the same fields as the
+// API's Job message, spelled the same.
+//
+// It guarantees that everything wrong is said at once, over all documents and files, each with file,
+// line, column, field, value and the next thing to try; that nothing is guessed (a number is no
+// string, an unknown field is an error, a key stands once); and that its work is bounded whatever the
+// text is: files of 4 MiB, 10,000 documents, 64 levels, aliases that may not multiply.
+//
+// It leaves to its caller what a definition means: Parse is given a function that validates a job,
+// and finds the lines that the answer is about. It talks to no server and starts no goroutines.
+package jobfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	quorumcronv1 "github.com/quorumcron/quorumcron/proto/quorumcron/v1"
+	"github.com/quorumcron/quorumcron/scheduler"
+)
+
+// Limits of what is read. What is beyond is a mistake, or an attack on whoever reviews it.
+const (
+	maxFile      = 4 << 20 // bytes
+	maxDocuments = 10_000
+	maxDocument  = 1 << 20 // bytes: what the API takes
+	maxLines     = 10_000  // in one document: the YAML parser's time grows with their square
+	maxDepth     = 64
+	maxValues    = 100_000 // in one document, counting what aliases stand for
+	maxProblems  = 1_000   // kept; the rest is only counted
+)
+
+// Document is one job of a file.
+type Document struct {
+	Job *quorumcronv1.Job
+	// Source is the file's name as it was given, and Line where the document begins in it.
+	Source string
+	Line   int
+
+	text   *text
+	places map[string]position // by field path: of its value, or of its key if the value is missing
+}
+
+// Check says everything that is wrong with a job by itself.
+type Check func(*quorumcronv1.Job) []scheduler.FieldError
+
+// Options say how documents are read.
+type Options struct {
+	// Namespace is given to jobs that name none. If Fixed is set, a job that names another is wrong.
+	Namespace string
+	Fixed     bool
+	Check     Check // nil: nothing beyond the form is checked
+}
+
+// Parse reads all documents of all sources. The error is a Problems value with everything that is
+// wrong; then no document is returned, so that a caller cannot store half of a set by accident.
+func Parse(sources []Source, options Options) ([]*Document, error) {
+	p := &parse{options: options, named: map[scheduler.JobName]*Document{}}
+	for _, source := range sources {
+		p.source(source)
+	}
+	if p.found.empty() && p.seen == 0 {
+		p.found.add(Problem{Source: sourceNames(sources), Problem: "there is no job in it", Remedy: "write a document with name, schedule and run"})
+	}
+	if !p.found.empty() {
+		p.found.Documents = p.seen
+		return nil, &p.found
+	}
+	return p.documents, nil
+}
+
+func sourceNames(sources []Source) string {
+	names := make([]string, len(sources))
+	for i, s := range sources {
+		names[i] = s.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// parse is the state of one Parse.
+type parse struct {
+	options   Options
+	documents []*Document
+	seen      int // documents that are not empty, good or bad
+	named     map[scheduler.JobName]*Document
+	found     Problems
+}
+
+func (p *parse) source(source Source) {
+	t, problem := clean(source)
+	if problem != nil {
+		p.found.add(*problem)
+		return
+	}
+	pieces, problem := t.split()
+	if problem != nil {
+		p.found.add(*problem)
+		return
+	}
+	for _, piece := range pieces {
+		if p.seen == maxDocuments {
+			p.found.add(Problem{Source: source.Name, Line: piece.line, Column: 1,
+				Problem: fmt.Sprintf("there are more than %d documents", maxDocuments), Remedy: "apply them in several calls"})
+			return
+		}
+		root, problem := piece.parse()
+		if problem != nil {
+			p.seen++
+			p.found.Bad++
+			p.found.add(*problem)
+			continue
+		}
+		if root == nil {
+			continue // nothing but blanks and comments
+		}
+		p.seen++
+		p.document(t, root)
+	}
+}
+
+// document decodes and checks one document, and keeps it if it is good.
+func (p *parse) document(t *text, root *node) {
+	doc := &Document{Job: &quorumcronv1.Job{}, Source: t.name, Line: root.pos.line, text: t, places: map[string]position{}}
+	d := &decoder{doc: doc}
+	d.document(root)
+	problems := d.problems
+	if doc.Job.Namespace == "" {
+		doc.Job.Namespace = p.options.Namespace
+	} else if p.options.Fixed && doc.Job.Namespace != p.options.Namespace {
+		problems = append(problems, doc.problem(scheduler.FieldError{Field: "namespace", Value: doc.Job.Namespace,
+			Problem: fmt.Sprintf("the command line says --namespace %s", p.options.Namespace), Remedy: "leave one of them out"}))
+	}
+	if p.options.Check != nil && !d.hopeless {
+		for _, wrong := range p.options.Check(doc.Job) {
+			if !d.reported(wrong.Field) {
+				problems = append(problems, doc.problem(wrong))
+			}
+		}
+	}
+	name := scheduler.JobName{Namespace: doc.Job.Namespace, Name: doc.Job.Name}
+	if first := p.named[name]; first != nil && name.Name != "" {
+		problems = append(problems, doc.problem(scheduler.FieldError{Field: "name", Value: name.String(),
+			Problem: fmt.Sprintf("this job stands at %s too", first.Where()), Remedy: "give each job of one apply its own name"}))
+	} else {
+		p.named[name] = doc
+	}
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Column - b.Column
+	})
+	for _, problem := range problems {
+		p.found.add(problem)
+	}
+	if len(problems) > 0 {
+		p.found.Bad++
+		return
+	}
+	p.documents = append(p.documents, doc)
+}
+
+// Where is the document's file and first line, as "jobs.yaml:12".
+func (d *Document) Where() string { return fmt.Sprintf("%s:%d", d.Source, d.Line) }
+
+// Problems finds the lines that errors about the document's fields are about.
+func (d *Document) Problems(wrong []scheduler.FieldError) []Problem {
+	problems := make([]Problem, len(wrong))
+	for i, w := range wrong {
+		problems[i] = d.problem(w)
+	}
+	return problems
+}
+
+// problem places an error about a field: at the field, or at the nearest thing above that is there.
+func (d *Document) problem(wrong scheduler.FieldError) Problem {
+	pos := position{line: d.Line, column: 1}
+	for path := fieldPath(wrong.Field); path != ""; path = above(path) {
+		if found, ok := d.places[path]; ok {
+			pos = found
+			break
+		}
+	}
+	p := Problem{Source: d.Source, Line: pos.line, Column: pos.column, Field: wrong.Field, Value: wrong.Value,
+		Problem: wrong.Problem, Remedy: wrong.Remedy}
+	p.excerpt = d.text.excerpt(pos)
+	return p
+}
+
+// fieldPath brings the ways to write a field's path to one: a.b[0], a.b["k"] and a.b.k become
+// elements with a dot before each.
+func fieldPath(field string) string {
+	var b strings.Builder
+	for _, element := range strings.FieldsFunc(field, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		b.WriteString("." + strings.Trim(element, `"`))
+	}
+	return b.String()
+}
+
+// above cuts the last element off a path.
+func above(path string) string {
+	return path[:max(0, strings.LastIndexByte(path, '.'))]
+}
