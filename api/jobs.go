@@ -46,14 +46,19 @@ func definition(r *quorumcronv1.JobServiceApplyRequest) (scheduler.Job, error) {
 			Remedy: "keep what is large in a file, and name it",
 		}})
 	}
-	job, errs := JobFromProto(r.GetJob())
-	if revision := r.GetExpectedRevision(); revision < 0 {
-		errs = append(errs, badRevision(revision)...)
-	}
-	if len(errs) == 0 {
+	job, unread := JobFromProto(r.GetJob())
+	errs := badRevision(r.GetExpectedRevision())
+	if len(unread)+len(errs) == 0 {
 		return job, nil
 	}
-	return scheduler.Job{}, invalid(errs, consequencesLeftOut(job.WithDefaults().Validate(), errs))
+	return scheduler.Job{}, invalid(errs, CheckJob(r.GetJob()))
+}
+
+// CheckJob says everything that is wrong with a job by itself, as an apply would: what cannot be read, and
+// what may not be stored.
+func CheckJob(p *quorumcronv1.Job) []scheduler.FieldError {
+	job, unread := JobFromProto(p)
+	return append(unread, consequencesLeftOut(job.WithDefaults().Validate(), unread)...)
 }
 
 // consequencesLeftOut drops the errors that come from fields which could not be read: errors of those very

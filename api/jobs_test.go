@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/quorumcron/quorumcron/api"
 	quorumcronv1 "github.com/quorumcron/quorumcron/proto/quorumcron/v1"
 	"github.com/quorumcron/quorumcron/scheduler"
 )
@@ -381,5 +382,22 @@ func TestNextInstants(t *testing.T) {
 	_, err = next(&quorumcronv1.JobServiceNextRequest{Count: 1001, After: &timestamppb.Timestamp{Nanos: -1}})
 	if got := violations(t, err); got["count"] == "" || got["after"] == "" {
 		t.Errorf("got %v, want count and after refused", got)
+	}
+}
+
+func TestCheckJobSaysWhatAnApplyWould(t *testing.T) {
+	t.Parallel()
+	if errs := api.CheckJob(jobFile("report")); len(errs) > 0 {
+		t.Errorf("a proper job: %v", errs)
+	}
+	bad := jobFile("Report")
+	bad.Schedule.Jitter = "soon"
+	bad.Policy = &quorumcronv1.Policy{Overlap: "allow_all"}
+	var got []string
+	for _, e := range api.CheckJob(bad) {
+		got = append(got, e.Field)
+	}
+	if want := []string{"schedule.jitter", "name", "policy.overlap"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

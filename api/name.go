@@ -9,8 +9,6 @@ import (
 // What a request names becomes part of a key, so names are checked here, also where a wrong one could
 // only be "not found": a slash in a name must never reach another job's keys.
 
-const maxName = 253
-
 // jobName reads the job that a request names.
 func jobName(namespace, name string) (scheduler.JobName, []scheduler.FieldError) {
 	n, errs := namespaceOf(namespace)
@@ -41,7 +39,7 @@ func badName(field, value string) scheduler.FieldError {
 }
 
 func properName(s string) bool {
-	if s == "" || len(s) > maxName || !lowerAlphanumeric(rune(s[0])) || !lowerAlphanumeric(rune(s[len(s)-1])) {
+	if s == "" || len(s) > scheduler.MaxNameBytes || !lowerAlphanumeric(rune(s[0])) || !lowerAlphanumeric(rune(s[len(s)-1])) {
 		return false
 	}
 	return strings.IndexFunc(s, func(r rune) bool {

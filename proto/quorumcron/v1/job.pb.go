@@ -30,7 +30,8 @@ const (
 // largest unit first, without zero units. Timestamps are RFC 3339 in JSON and in files.
 //
 // Fields from 20 on are output only: the server fills them in, and ignores them in a request, so that
-// what Get answered can be edited and applied again.
+// what Get answered can be edited and applied again. Those that tell of the job's life (from
+// next_instants to pool) are filled in by Get and List alone.
 type Job struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, unique in its namespace: [a-z0-9]([a-z0-9._-]*[a-z0-9])?, at most 253 bytes. Required.
