@@ -181,8 +181,11 @@ func placeExamples() []example {
 			func f() { time.Sleep(1) }`), "a_test.go:3: sleeps"},
 		{"no sleeping tests", "a bubble, and real processes", map[string]string{
 			"node/a_test.go": `package node
-				import ("time"; "testing/synctest")
-				func f() { synctest.Test(nil, nil); time.Sleep(1) }`,
+				import "time"
+				func f() { time.Sleep(1) }`,
+			"node/bubble_test.go": `package node
+				import "testing/synctest"
+				func bubble() { synctest.Test(nil, nil) }`,
 			"chaos-tests/a_test.go": `package chaos
 				import "time"
 				func f() { time.Sleep(1) }`,
