@@ -59,6 +59,16 @@ func (k *kept) carry(key string, revision int64, to proto.Message) {
 	}
 }
 
+// carryNewest is carry for values whose revision is guarded otherwise: all rules by rules/head.
+func (k *kept) carryNewest(key string, to proto.Message) {
+	k.mu.Lock()
+	old, ok := k.values[key]
+	k.mu.Unlock()
+	if ok {
+		carryUnknown(old.message, to)
+	}
+}
+
 // hasUnknown says whether m, or a message in it, has fields that this version does not know.
 func hasUnknown(m protoreflect.Message) bool {
 	if len(m.GetUnknown()) > 0 {

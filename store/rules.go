@@ -18,6 +18,9 @@ type Rules struct {
 	// member has initialised the cluster.
 	Revision    int64
 	Assignments map[string]scheduler.Assignment // by pool; replaced, never changed, by the next delivery
+	// Versions counts, by pool, how often the assignment has been written. A delivery may bring several
+	// changes at once: who sees a version jump has missed who owned a shard in between.
+	Versions    map[string]int64
 	Quarantined []Quarantined
 }
 
@@ -68,7 +71,7 @@ func (s *Store) ReadRules(ctx context.Context) (Rules, error) {
 }
 
 func (s *Store) rulesOf(values map[string]*mvccpb.KeyValue) Rules {
-	r := Rules{Revision: revisionOf(values[s.keys.head()]), Assignments: map[string]scheduler.Assignment{}}
+	r := Rules{Revision: revisionOf(values[s.keys.head()]), Assignments: map[string]scheduler.Assignment{}, Versions: map[string]int64{}}
 	for key, kv := range maps.All(values) {
 		pool, ok := strings.CutPrefix(key, s.keys.assignment(""))
 		if !ok {
@@ -79,7 +82,7 @@ func (s *Store) rulesOf(values map[string]*mvccpb.KeyValue) Rules {
 			r.Quarantined = append(r.Quarantined, Quarantined{Key: s.keys.short(key), Err: err})
 			continue
 		}
-		r.Assignments[pool] = a
+		r.Assignments[pool], r.Versions[pool] = a, kv.Version
 	}
 	return r
 }

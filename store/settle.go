@@ -15,7 +15,7 @@ import (
 // revision it was planned on, or not at all. Rules 5 and 7.
 func (s *Store) Settle(ctx context.Context, c Claim) (Outcome, error) {
 	if c.Decision.Kind == scheduler.KindSweep {
-		return s.sweep(ctx, c)
+		return s.Sweep(ctx, c)
 	}
 	w, err := s.writeState(c)
 	if err != nil {
@@ -63,12 +63,12 @@ func (s *Store) lose(c Claim, w *write) error {
 	return nil
 }
 
-// sweep removes a settled tombstone with its state, runs and what else lies below its name, in one
+// Sweep removes a settled tombstone with its state, runs and what else lies below its name, in one
 // transaction. It has the guards of a claim on state and definition, and goes alone: a range delete
 // must not share a transaction with other people's keys. Rule 9.
-func (s *Store) sweep(ctx context.Context, c Claim) (Outcome, error) {
+func (s *Store) Sweep(ctx context.Context, c Claim) (Outcome, error) {
 	name := c.Decision.Job
-	if c.StateRevision <= 0 || c.JobRevision <= 0 || c.UID == "" {
+	if c.StateRevision <= 0 || c.JobRevision <= 0 || c.UID == "" || c.Decision.Kind != scheduler.KindSweep {
 		return Outcome{}, fmt.Errorf("%w: sweep of %s: planned on state %d and definition %d", scheduler.ErrInvalid, name, c.StateRevision, c.JobRevision)
 	}
 	job, state := s.keys.job(c.Shard, name), s.keys.state(c.Shard, name)

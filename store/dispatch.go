@@ -1,0 +1,242 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
+	"github.com/quorumcron/quorumcron/scheduler"
+)
+
+// Meta is what all members agree on.
+type Meta struct {
+	ClusterID string
+	// Format is the stored format in force: see FormatMin and FormatMax.
+	Format   int64
+	Revision int64 // its mod revision
+}
+
+// ErrFormat says that the stored format in force is one that this version does not support: a member
+// must not start.
+var ErrFormat = errors.New("stored format not supported")
+
+// Initialise makes the cluster's first keys unless they are there, in one transaction, and returns
+// what is in force, with ErrFormat if this version cannot live with it. Every member begins with it;
+// repeating it is safe.
+func (s *Store) Initialise(ctx context.Context) (Meta, error) {
+	meta := &storedv1.Meta{ClusterId: strings.ToLower(rand.Text()), Format: FormatMin}
+	value, err := marshal(meta)
+	if err != nil {
+		return Meta{}, fmt.Errorf("initialise: %w", err)
+	}
+	all, err := marshal(encodePool(scheduler.Pool{ID: scheduler.PoolAll}))
+	if err != nil {
+		return Meta{}, fmt.Errorf("initialise: %w", err)
+	}
+	resp, err := s.commit(ctx,
+		// Guard: nobody was first. Two members that start together agree on one cluster id.
+		[]clientv3.Cmp{absent(s.keys.meta())},
+		[]clientv3.Op{
+			clientv3.OpPut(s.keys.meta(), value), clientv3.OpPut(s.keys.head(), ""),
+			clientv3.OpPut(s.keys.pool(scheduler.PoolAll), all),
+		},
+		[]clientv3.Op{clientv3.OpGet(s.keys.meta())})
+	if err != nil {
+		return Meta{}, fmt.Errorf("initialise: %w", err)
+	}
+	revision := resp.Header.GetRevision()
+	if !resp.Succeeded {
+		kv := found(resp.Responses, 0)
+		meta.Reset()
+		if err := unmarshal(kv.GetValue(), meta); err != nil {
+			return Meta{}, fmt.Errorf("initialise: meta: %w", err)
+		}
+		revision = revisionOf(kv)
+	}
+	m := Meta{ClusterID: meta.GetClusterId(), Format: meta.GetFormat(), Revision: revision}
+	if m.Format < FormatMin || m.Format > FormatMax {
+		return m, fmt.Errorf("%w: cluster %s has format %d in force, this version supports %d to %d", ErrFormat, m.ClusterID, m.Format, FormatMin, FormatMax)
+	}
+	return m, nil
+}
+
+// ErrDeposed says that a write of the dispatcher was refused because its term is over.
+var ErrDeposed = fmt.Errorf("%w: the term of this dispatcher is over", scheduler.ErrConflict)
+
+// ErrMoved says that a write of the dispatcher was refused because what it was planned on has moved:
+// read again and plan again.
+var ErrMoved = fmt.Errorf("%w: what was planned on has moved", scheduler.ErrConflict)
+
+// dispatch commits a write of the dispatcher. Its guard is the election key as election issued it, so
+// that a deposed dispatcher writes nothing however late its request arrives.
+func (s *Store) dispatch(ctx context.Context, g scheduler.Guard, cmps []clientv3.Cmp, then []clientv3.Op) (int64, error) {
+	if g.Key == "" || g.CreateRevision <= 0 {
+		return 0, fmt.Errorf("%w: a dispatcher's write without a guard", scheduler.ErrInvalid)
+	}
+	resp, err := s.commit(ctx, append([]clientv3.Cmp{guarded(g)}, cmps...), then,
+		[]clientv3.Op{clientv3.OpGet(g.Key, clientv3.WithKeysOnly())})
+	switch {
+	case err != nil:
+		return 0, err
+	case resp.Succeeded:
+		return resp.Header.GetRevision(), nil
+	}
+	if kv := found(resp.Responses, 0); kv == nil || kv.CreateRevision != g.CreateRevision {
+		return 0, ErrDeposed
+	}
+	return 0, ErrMoved
+}
+
+// Publish puts assignments and rules/head and returns the new rules revision. It compares the guard
+// and the rules revision that the assignments were planned on. From its commit on, no claim planned
+// under older rules can commit. ErrUnknown, ErrMoved: wait for the watch, then plan again.
+func (s *Store) Publish(ctx context.Context, g scheduler.Guard, rulesRevision int64, assignments []scheduler.Assignment) (int64, error) {
+	then := []clientv3.Op{clientv3.OpPut(s.keys.head(), "")}
+	values := make([]*storedv1.Assignment, len(assignments))
+	for i, a := range assignments {
+		key := s.keys.assignment(a.Pool)
+		values[i] = encodeAssignment(a)
+		s.kept.carryNewest(key, values[i])
+		value, err := marshal(values[i])
+		if err != nil {
+			return 0, fmt.Errorf("publish assignment of pool %s: %w", a.Pool, err)
+		}
+		then = append(then, clientv3.OpPut(key, value))
+	}
+	// The rules are those it was planned on: no other change of them is overwritten unseen.
+	revision, err := s.dispatch(ctx, g, []clientv3.Cmp{unchanged(s.keys.head(), rulesRevision)}, then)
+	if err != nil {
+		return 0, fmt.Errorf("publish %d assignments: %w", len(assignments), err)
+	}
+	for i, a := range assignments {
+		s.kept.note(s.keys.assignment(a.Pool), revision, values[i])
+	}
+	return revision, nil
+}
+
+// RaiseFormat puts a higher format in force, if that in force is still the one of the meta given.
+func (s *Store) RaiseFormat(ctx context.Context, g scheduler.Guard, from Meta, format int64) (Meta, error) {
+	resp, err := s.get(ctx, s.keys.meta())
+	if err != nil {
+		return Meta{}, fmt.Errorf("raise format to %d: %w", format, err)
+	}
+	var m storedv1.Meta
+	if len(resp.Kvs) == 0 || resp.Kvs[0].ModRevision != from.Revision || format <= from.Format {
+		return Meta{}, fmt.Errorf("raise format from %d to %d: %w", from.Format, format, ErrMoved)
+	}
+	if err := unmarshal(resp.Kvs[0].Value, &m); err != nil {
+		return Meta{}, fmt.Errorf("raise format to %d: meta: %w", format, err)
+	}
+	m.Format = format
+	value, err := marshal(&m)
+	if err != nil {
+		return Meta{}, fmt.Errorf("raise format to %d: %w", format, err)
+	}
+	revision, err := s.dispatch(ctx, g, []clientv3.Cmp{unchanged(s.keys.meta(), from.Revision)}, []clientv3.Op{clientv3.OpPut(s.keys.meta(), value)})
+	if err != nil {
+		return Meta{}, fmt.Errorf("raise format to %d: %w", format, err)
+	}
+	return Meta{ClusterID: m.GetClusterId(), Format: format, Revision: revision}, nil
+}
+
+// RequestLife is how long a served request id is remembered.
+const RequestLife = 24 * time.Hour
+
+// sweepBatch is how many keys one sweeping transaction removes: half of what etcd allows, for each
+// key is compared too.
+const sweepBatch = 60
+
+// SweepRequests removes request ids that were served more than RequestLife before now, and what
+// cannot be read there, and returns how many.
+func (s *Store) SweepRequests(ctx context.Context, g scheduler.Guard, now scheduler.Reading) (int, error) {
+	removed := 0
+	var keys []string
+	var revisions []int64
+	flush := func() error {
+		for len(keys) > 0 {
+			n := min(len(keys), sweepBatch)
+			var cmps []clientv3.Cmp
+			var then []clientv3.Op
+			for i := range n {
+				cmps = append(cmps, unchanged(keys[i], revisions[i])) // As it was read.
+				then = append(then, clientv3.OpDelete(keys[i]))
+			}
+			if _, err := s.dispatch(ctx, g, cmps, then); err != nil {
+				return err
+			}
+			keys, revisions, removed = keys[n:], revisions[n:], removed+n
+		}
+		return nil
+	}
+	_, err := s.paged(ctx, s.keys.requests(), 0, func(page *clientv3.GetResponse) error {
+		for _, kv := range page.Kvs {
+			var m storedv1.Request
+			if err := unmarshal(kv.Value, &m); err == nil && now.Wall.Sub(m.GetRequested().AsTime()) <= RequestLife {
+				continue
+			}
+			keys, revisions = append(keys, string(kv.Key)), append(revisions, kv.ModRevision)
+		}
+		return flush()
+	})
+	if err != nil {
+		return removed, fmt.Errorf("sweep requests: %w", err)
+	}
+	return removed, nil
+}
+
+// SweepPools removes the pools that no job uses, with their assignments, and returns their ids. It
+// reads every definition, so it is for once a day. Only pools that stand in the rules at
+// rulesRevision, or in none, are removed; "all" always stays.
+func (s *Store) SweepPools(ctx context.Context, g scheduler.Guard, rulesRevision int64) ([]string, error) {
+	used := map[string]bool{scheduler.PoolAll: true}
+	unread := false
+	revision, err := s.paged(ctx, s.keys.allJobs(), 0, func(page *clientv3.GetResponse) error {
+		for _, kv := range page.Kvs {
+			job, err := s.jobOf(kv)
+			if err != nil {
+				unread = true // It may use any of them.
+				continue
+			}
+			used[scheduler.PoolOf(job).ID] = true
+		}
+		return nil
+	})
+	if err != nil || unread {
+		return nil, err
+	}
+	pools, err := s.ReadPools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var idle []string
+	for _, p := range pools.Pools {
+		if !used[p.ID] {
+			idle = append(idle, p.ID)
+		}
+	}
+	idle = idle[:min(len(idle), sweepBatch)]
+	if len(idle) == 0 {
+		return nil, nil
+	}
+	slices.Sort(idle)
+	then := []clientv3.Op{clientv3.OpPut(s.keys.head(), "")}
+	for _, id := range idle {
+		then = append(then, clientv3.OpDelete(s.keys.pool(id)), clientv3.OpDelete(s.keys.assignment(id)))
+	}
+	_, err = s.dispatch(ctx, g, []clientv3.Cmp{
+		unchanged(s.keys.head(), rulesRevision),
+		// No definition was written since they were read: none of them uses a pool that goes.
+		clientv3.Compare(clientv3.ModRevision(s.keys.marks()).WithPrefix(), "<", revision+1),
+	}, then)
+	if err != nil {
+		return nil, fmt.Errorf("sweep pools: %w", err)
+	}
+	return idle, nil
+}
