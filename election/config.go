@@ -28,8 +28,8 @@ type Config struct {
 	Folder *Folder
 	// Clock reads the clocks; BootClock outside tests.
 	Clock func() scheduler.Reading
-	// Notify receives the events, one at a time, in order. It must not block; it may call the
-	// methods of Sessions that take no context. Nil means that nobody listens.
+	// Notify receives the events, one at a time, in order. It must not block, or keep-alives wait; it may
+	// call the methods of Sessions that take no context. Nil means that nobody listens.
 	Notify func(Event)
 	// Logger receives what an operator wants to read; nil discards.
 	Logger *slog.Logger

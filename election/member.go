@@ -234,7 +234,7 @@ func (s *Sessions) watchOver(attached *attachment) error {
 	why := context.Cause(ctx)
 	attached.stop() // before the wait: a candidate that gives up cleans up under the session's context
 	group.Wait()
-	s.endTerm(why.Error())
+	s.endTerm(reasonOf(why))
 	return why
 }
 
@@ -257,14 +257,19 @@ func (s *Sessions) keepWritten(ctx context.Context, lose context.CancelCauseFunc
 	}
 }
 
+// reasonOf is the text of why something ended.
+func reasonOf(why error) string {
+	if errors.Is(why, context.Canceled) {
+		return "stopping"
+	}
+	return why.Error()
+}
+
 // leave notes that this process is no member any more.
 func (s *Sessions) leave(why error) {
-	if errors.Is(why, context.Canceled) {
-		why = errors.New("stopping")
-	}
 	s.mu.Lock()
 	s.member, s.written = scheduler.Member{}, ""
-	s.emitLocked(MemberLost{Reason: why.Error()})
+	s.emitLocked(MemberLost{Reason: reasonOf(why)})
 	for _, l := range s.leases {
 		l.wake() // What took the one may have taken the others.
 	}
@@ -272,7 +277,7 @@ func (s *Sessions) leave(why error) {
 	s.handOut()
 }
 
-// UpdateMember changes what the member key shows. Name, Incarnation and CreateRevision stay as they
+// UpdateMember changes what the member key shows; edit must not call Sessions. Name, Incarnation and CreateRevision stay as they
 // are. The change is kept: a process that is not a member at this moment, or loses its membership in
 // between, shows it from its next join on. An error says that etcd has not confirmed it yet; it is
 // written as soon as etcd answers.

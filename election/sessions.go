@@ -32,8 +32,6 @@ type Sessions struct {
 	client *clientv3.Client
 	log    *slog.Logger
 
-	notifyMu sync.Mutex // held while an event is handed out, so that they come one at a time
-
 	needLease chan struct{} // size 1: "see whether another lock lease is needed"
 	needWrite chan struct{} // size 1: "the member key does not show what it should"
 	writing   chan struct{} // size 1: held by whoever writes the member key's content
@@ -41,6 +39,7 @@ type Sessions struct {
 	mu          sync.Mutex // guards all below
 	started     bool
 	events      []Event                 // not yet handed out, oldest first
+	handing     bool                    // someone hands them out
 	wish        scheduler.Member        // what the member key is to show
 	member      scheduler.Member        // what it shows; the zero value when this process is no member
 	written     string                  // its value
@@ -244,6 +243,7 @@ func (s *Sessions) untilDone(ctx context.Context, part string, call func(context
 			pause(ctx, try)
 		}
 	}
+	s.dropTrouble(part) // Nobody tries any more.
 }
 
 // pause waits before the next try: 50 ms, doubling up to maxBackoff, with a fifth of it random so that
@@ -271,21 +271,24 @@ func signal(token chan<- struct{}) {
 // keeps the events in the order of the changes they tell of.
 func (s *Sessions) emitLocked(event Event) { s.events = append(s.events, event) }
 
+// handOut delivers what is queued, one event at a time. Whoever finds another at it leaves its events to
+// that one, which may be its own caller: Notify may call Orphan.
 func (s *Sessions) handOut() {
-	s.notifyMu.Lock()
-	defer s.notifyMu.Unlock()
-	for {
-		s.mu.Lock()
-		if len(s.events) == 0 {
-			s.mu.Unlock()
-			return
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.handing {
+		return
+	}
+	s.handing = true
+	for len(s.events) > 0 {
 		event := s.events[0]
 		s.events = s.events[1:]
 		s.mu.Unlock()
 		s.logEvent(event)
 		s.cfg.Notify(event)
+		s.mu.Lock()
 	}
+	s.handing = false
 }
 
 func (s *Sessions) logEvent(event Event) {
@@ -326,12 +329,15 @@ func (s *Sessions) setTrouble(part, reason string) {
 }
 
 func (s *Sessions) clearTrouble(part string) {
-	s.mu.Lock()
-	before := len(s.troubles)
-	s.troubles = slices.DeleteFunc(s.troubles, func(t trouble) bool { return t.part == part })
-	after := len(s.troubles)
-	s.mu.Unlock()
-	if after < before {
+	if s.dropTrouble(part) {
 		s.log.Info("session recovered", "part", part)
 	}
+}
+
+func (s *Sessions) dropTrouble(part string) (dropped bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.troubles)
+	s.troubles = slices.DeleteFunc(s.troubles, func(t trouble) bool { return t.part == part })
+	return len(s.troubles) < before
 }

@@ -1,7 +1,6 @@
 package election
 
 import (
-	"context"
 	"log/slog"
 
 	"go.uber.org/zap"
@@ -11,7 +10,7 @@ import (
 // zapToSlog returns a zap logger that writes to slog at debug level, with the level the client
 // library gave it as an attribute.
 func zapToSlog(logger *slog.Logger) *zap.Logger {
-	if logger == nil || !logger.Enabled(context.Background(), slog.LevelDebug) {
+	if logger == nil {
 		return zap.NewNop()
 	}
 	return zap.New(&slogCore{logger: logger})
@@ -39,7 +38,7 @@ func (c *slogCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *za
 
 // Write implements zapcore.Core.
 func (c *slogCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	args := append([]any{slog.String("said", entry.Message), slog.String("level", entry.Level.String())}, attributes(fields)...)
+	args := append([]any{slog.String("said", entry.Message), slog.String("said_at", entry.Level.String())}, attributes(fields)...)
 	c.logger.Debug("etcd client spoke", args...)
 	return nil
 }
