@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,13 +22,12 @@ type Meta struct {
 	Revision int64 // its mod revision
 }
 
-// ErrFormat says that the stored format in force is one that this version does not support: a member
-// must not start.
-var ErrFormat = errors.New("stored format not supported")
+// Supported says whether this version can live with the format in force. A member that cannot must
+// not start.
+func (m Meta) Supported() bool { return m.Format >= FormatMin && m.Format <= FormatMax }
 
 // Initialise makes the cluster's first keys unless they are there, in one transaction, and returns
-// what is in force, with ErrFormat if this version cannot live with it. Every member begins with it;
-// repeating it is safe.
+// what is in force. Every member begins with it; repeating it is safe.
 func (s *Store) Initialise(ctx context.Context) (Meta, error) {
 	meta := &storedv1.Meta{ClusterId: strings.ToLower(rand.Text()), Format: FormatMin}
 	value, err := marshal(meta)
@@ -60,11 +58,7 @@ func (s *Store) Initialise(ctx context.Context) (Meta, error) {
 		}
 		revision = revisionOf(kv)
 	}
-	m := Meta{ClusterID: meta.GetClusterId(), Format: meta.GetFormat(), Revision: revision}
-	if m.Format < FormatMin || m.Format > FormatMax {
-		return m, fmt.Errorf("%w: cluster %s has format %d in force, this version supports %d to %d", ErrFormat, m.ClusterID, m.Format, FormatMin, FormatMax)
-	}
-	return m, nil
+	return Meta{ClusterID: meta.GetClusterId(), Format: meta.GetFormat(), Revision: revision}, nil
 }
 
 // ErrDeposed says that a write of the dispatcher was refused because its term is over.
