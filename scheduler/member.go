@@ -11,7 +11,7 @@ type Shard uint8
 // Member is a live node as its member key describes it.
 type Member struct {
 	Name        string
-	Incarnation int64 // raised by every start of the node; an assignment names it
+	Incarnation int64 // the create revision of its key: raised by every join; an assignment names it
 	Labels      map[string]string
 	Handlers    []string // sorted
 	GRPCAddress string   // where its admin API is reached; "" when it has none

@@ -78,12 +78,11 @@ func (x *Meta) GetFormat() int64 {
 	return 0
 }
 
-// Member is the value of members/<member>, under the lease of the member's session.
+// Member is the value of members/<member>, under the lease of the member's session. Assignments name
+// a member as "name#incarnation". Neither is in the value: the name is the key's, the incarnation is
+// the create revision of the key, which no two memberships share.
 type Member struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Raised by every join. Assignments name a member as "name#incarnation", so that a restarted
-	// process owns nothing until a new assignment names it. At least 1.
-	Incarnation int64 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// Labels that selectors look at.
 	Labels map[string]string `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Names of the registered handlers, sorted.
@@ -139,13 +138,6 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
 	return file_quorumcron_stored_v1_cluster_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Member) GetIncarnation() int64 {
-	if x != nil {
-		return x.Incarnation
-	}
-	return 0
 }
 
 func (x *Member) GetLabels() map[string]string {
@@ -345,9 +337,8 @@ const file_quorumcron_stored_v1_cluster_proto_rawDesc = "" +
 	"\x04Meta\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x16\n" +
-	"\x06format\x18\x02 \x01(\x03R\x06format\"\xca\x03\n" +
-	"\x06Member\x12 \n" +
-	"\vincarnation\x18\x01 \x01(\x03R\vincarnation\x12@\n" +
+	"\x06format\x18\x02 \x01(\x03R\x06format\"\xbb\x03\n" +
+	"\x06Member\x12@\n" +
 	"\x06labels\x18\x02 \x03(\v2(.quorumcron.stored.v1.Member.LabelsEntryR\x06labels\x12\x1a\n" +
 	"\bhandlers\x18\x03 \x03(\tR\bhandlers\x12!\n" +
 	"\fgrpc_address\x18\x04 \x01(\tR\vgrpcAddress\x12!\n" +
@@ -364,7 +355,7 @@ const file_quorumcron_stored_v1_cluster_proto_rawDesc = "" +
 	"\aboot_id\x18\f \x01(\tR\x06bootId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x01\x10\x02R\vincarnation\"\xa3\x01\n" +
 	"\x04Pool\x12D\n" +
 	"\bselector\x18\x01 \x03(\v2(.quorumcron.stored.v1.Pool.SelectorEntryR\bselector\x12\x18\n" +
 	"\ahandler\x18\x02 \x01(\tR\ahandler\x1a;\n" +
