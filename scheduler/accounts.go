@@ -33,7 +33,7 @@ func (s *State) account(t *cron.Timetable, r Range) {
 	s.count(r.Verdict, r.Reason, r.Count)
 	if r.Trigger == "" {
 		for i := len(s.Ranges) - 1; i >= 0; i-- {
-			if old := &s.Ranges[i]; old.alike(r) && next(t, old.Last).Equal(r.First) {
+			if old := &s.Ranges[i]; old.alike(r) && t.Next(old.Last).Equal(r.First) {
 				old.Last = r.Last
 				old.Count += r.Count
 				return
@@ -66,20 +66,9 @@ func (s *State) accountTrigger(tr Trigger, v Verdict, why Reason) {
 
 // between bounds and counts the instants in (after, through].
 func between(t *cron.Timetable, after, through time.Time) Range {
-	if t == nil || !after.Before(through) {
-		return Range{}
-	}
 	n := t.Count(after, through)
 	if n == 0 {
 		return Range{}
 	}
 	return Range{First: t.Next(after), Last: t.Last(after, through), Count: n}
-}
-
-// next is the first instant after the given one; a job without a timetable has none.
-func next(t *cron.Timetable, after time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.Next(after)
 }

@@ -14,7 +14,7 @@ func (p *planner) adoptLate() *Decision {
 	if newest.IsZero() {
 		return nil
 	}
-	d := Decision{First: next(table, p.s.Cursor), Last: newest}
+	d := Decision{First: table.Next(p.s.Cursor), Last: newest}
 	miss := func(r Range) {
 		if r.Count > 0 {
 			d.Instants += r.Count

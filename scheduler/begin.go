@@ -62,7 +62,7 @@ func (p *planner) startDue() *Decision {
 
 // nextDue is the oldest undecided instant and when it is due, if that is not in the future.
 func (p *planner) nextDue() (instant, due time.Time) {
-	instant = next(p.v.Timetable, p.s.Cursor)
+	instant = p.v.Timetable.Next(p.s.Cursor)
 	if instant.IsZero() {
 		return time.Time{}, time.Time{}
 	}

@@ -63,7 +63,7 @@ func (s *State) knows(f Firing) bool {
 // Unaccounted counts the instants due more than OnTime ago that no decision covers. A backlog is
 // covered by the decision that made it, and a pause covers its instants until it ends.
 func Unaccounted(v View, now Reading) int64 {
-	if v.Job.Tombstone() || v.Job.Paused || v.Timetable == nil {
+	if v.Job.Tombstone() || v.Job.Paused {
 		return 0
 	}
 	late := lastDue(v.Job, v.Timetable, v.State.Cursor, now.Wall.Add(-OnTime-1))

@@ -16,7 +16,7 @@ func Due(j Job, t *cron.Timetable, instant time.Time) time.Time {
 	if most <= 0 {
 		return instant
 	}
-	if following := next(t, instant); !following.IsZero() {
+	if following := t.Next(instant); !following.IsZero() {
 		most = min(most, following.Sub(instant)-time.Millisecond)
 	}
 	h := fnv.New64a()
@@ -29,9 +29,6 @@ func Due(j Job, t *cron.Timetable, instant time.Time) time.Time {
 // lastDue is the newest instant after the given one that is due at the latest at through, or zero.
 // Jitter keeps the order, so it is the newest instant at all or the one before it.
 func lastDue(j Job, t *cron.Timetable, after, through time.Time) time.Time {
-	if t == nil || !after.Before(through) {
-		return time.Time{}
-	}
 	last := t.Last(after, through)
 	if last.IsZero() || !Due(j, t, last).After(through) {
 		return last

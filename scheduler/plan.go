@@ -45,9 +45,9 @@ type View struct {
 
 // Fact is what is known of one entry beyond the state value.
 type Fact struct {
-	// Attempt is the number of the attempt it is known of. A fact about another attempt of the firing
-	// is no fact: the lock of a former attempt has long been gone, and would have this one called lost
-	// before its process is surely dead.
+	// Attempt is the number of the attempt it is known of; 0 is the first. A fact about another attempt
+	// of the firing is no fact: the lock of a former attempt has long been gone, and would have this
+	// one called lost before its process is surely dead.
 	Attempt int
 	// Lock is the create revision of its lock as last seen; 0 means that no lock was seen.
 	Lock int64
@@ -123,8 +123,8 @@ type Blame struct {
 
 // Plan is the answer of PlanJob: the one write to make now, if any, or else when to plan again if
 // nothing happens before. Wake is after now; zero means never. WakeElapsed is the same on the
-// elapsed clock, for waits that no step of the wall clock may stretch; 0 means none. The earlier of
-// the two is the first moment at which the answer for an unchanged View is a decision. With a
+// elapsed clock, for waits that no step of the wall clock may stretch; 0 means none. For an unchanged
+// View the answer stays the same until the earlier of the two, and is another one then. With a
 // decision both are zero: its outcome is what comes next.
 type Plan struct {
 	Decision    *Decision

@@ -14,16 +14,19 @@ import (
 // any more. Everything else is tried in the order of the steps below, and the first that has
 // something to write ends the call.
 //
-//	tombstone  drop triggers → lose → fold → sweep
+//	tombstone  lose → end retries → fold at once → drop triggers → sweep
 //	paused     lose → end retries → skip triggers → fold
 //	else       lose → end retries → grant a retry → miss triggers → adopt late instants
 //	           → begin or skip what is due → give up backlog → draw from backlog → fold
+//	ends only  lose → end retries → fold (under a tombstone: at once → sweep)
 func PlanJob(v View, now Reading) Plan {
 	p := newPlanner(v, now)
 	var steps []func() *Decision
 	switch {
+	case v.Job.Tombstone() && v.EndsOnly:
+		steps = []func() *Decision{p.lose, p.endRetries, p.foldNow, p.sweep}
 	case v.Job.Tombstone():
-		steps = []func() *Decision{p.dropTriggers, p.lose, p.endRetries, p.foldNow, p.sweep}
+		steps = []func() *Decision{p.lose, p.endRetries, p.foldNow, p.dropTriggers, p.sweep}
 	case v.EndsOnly:
 		steps = []func() *Decision{p.lose, p.endRetries, p.fold}
 	case v.Job.Paused:
@@ -95,11 +98,12 @@ func (p *planner) dropRetry(f Firing) {
 	p.s.Retries = slices.DeleteFunc(p.s.Retries, func(r PendingRetry) bool { return r.Firing == f })
 }
 
-// fact is what is known of the very attempt of e, if anything: a fact about another attempt, or a lock
-// that is not the entry's, is out of date.
+// fact is what is known of the very attempt of e, if anything: a fact about another attempt, a lock
+// that is not the entry's, or a record that is not of its end are out of date.
 func (p *planner) fact(e Entry) (Fact, bool) {
 	f, known := p.v.Facts[e.Firing]
-	if !known || f.Attempt != e.Attempt || f.Lock != 0 && f.Lock != e.Token {
+	stale := max(f.Attempt, 1) != e.Attempt || f.Lock != 0 && f.Lock != e.Token || f.Record != nil && !e.endedBy(f.Record)
+	if !known || stale {
 		return Fact{}, false
 	}
 	return f, true
@@ -107,10 +111,8 @@ func (p *planner) fact(e Entry) (Fact, bool) {
 
 // record is the record of the end of e, if it was seen.
 func (p *planner) record(e Entry) *Run {
-	if f, known := p.fact(e); known && e.endedBy(f.Record) {
-		return f.Record
-	}
-	return nil
+	f, _ := p.fact(e)
+	return f.Record
 }
 
 // decide is a decision of this kind: the state as it now stands, with what rides along.

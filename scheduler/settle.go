@@ -11,7 +11,7 @@ import (
 func (p *planner) lose() *Decision {
 	for i, e := range p.s.Entries {
 		f, known := p.fact(e)
-		if !known || f.Lock != 0 || e.endedBy(f.Record) {
+		if !known || f.Lock != 0 {
 			continue
 		}
 		dead := f.GoneSince + e.Hold + LoseMargin

@@ -46,7 +46,7 @@ func (j Job) Validate() []FieldError {
 	c.policy(j.Policy)
 	c.between("history.limit", j.HistoryLimit, 1, MaxHistory)
 	if n := j.textBytes(); n > MaxDefinitionBytes {
-		c.wrong("", strconv.Itoa(n), fmt.Sprintf("the definition has %d bytes, more than %d", n, MaxDefinitionBytes),
+		c.wrong("job", strconv.Itoa(n), fmt.Sprintf("the definition has %d bytes, more than %d", n, MaxDefinitionBytes),
 			"keep large data elsewhere and pass its address")
 	}
 	return c.found
