@@ -56,6 +56,7 @@ type child struct {
 	drainBy  time.Duration // when to give up on the output; 0 not yet
 	sweptAt  time.Duration // when what was left was first killed; 0 not yet
 	immortal int
+	warned   bool // an event has told that something of it could not be killed
 }
 
 func (s *supervisor) start(o *startOrder) {
@@ -313,18 +314,22 @@ func (s *supervisor) sweep(c *child) int {
 		if c.group.empty() {
 			return 0
 		}
-		if err := killCgroup(c.group.folder); err != nil {
-			s.event(slog.LevelError, "control group not killed", "group", c.group.folder, "err", err.Error())
-		}
+		s.warn(c, killCgroup(c.group.folder))
 		return 1
 	}
 	left := s.left(c)
 	for _, p := range left {
-		if err := killProcess(p); err != nil {
-			s.event(slog.LevelError, "process not killed", "pid", strconv.Itoa(p.pid), "err", err.Error())
-		}
+		s.warn(c, killProcess(p))
 	}
 	return len(left)
+}
+
+// warn tells once that something of an attempt could not be killed: it is tried again and again.
+func (s *supervisor) warn(c *child, err error) {
+	if err != nil && !c.warned {
+		c.warned = true
+		s.event(slog.LevelError, "process of a command not killed", "pid", strconv.Itoa(c.pid), "err", err.Error())
+	}
 }
 
 // left finds the living processes of an attempt.

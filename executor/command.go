@@ -35,7 +35,7 @@ func (e *Executor) runCommand(ctx context.Context, a Attempt, life func() schedu
 	r := e.follow(ctx, t, f, d)
 	result := r.result(a)
 	if r.Died {
-		r.Output.Filed = e.files.size(a.Firing, a.Number) // What there is of a file must be counted.
+		r.Output = e.files.salvage(a.Firing, a.Number)
 	}
 	if r.Started > 0 {
 		result.Started, result.Finished = e.wallAt(r.Started), e.wallAt(r.Finished)
@@ -152,7 +152,7 @@ func (r endedReport) result(a Attempt) Result {
 	}
 	var result Result
 	switch {
-	case r.Cause == causeTimeLimit:
+	case r.Cause == causeTimeLimit && a.Timeout > 0:
 		result = endedBy(ErrTimeLimit, fmt.Sprintf("it ran longer than %s; %s", a.Timeout, how))
 	case r.Cause != causeNone:
 		result = endedBy(causeErrors[r.Cause], how)

@@ -81,7 +81,9 @@ type Config struct {
 	// OutputLimit is how many bytes of one attempt's output are filed; 0 means 10 MiB.
 	OutputLimit int64
 
-	noCgroups bool // for tests: as on a machine where it may make no control groups
+	// For tests.
+	noCgroups bool          // as on a machine where it may make no control groups
+	pingEvery time.Duration // 0 means pingEvery
 }
 
 // defaultOutputLimit is how much of one attempt's output is filed.

@@ -77,6 +77,7 @@ func (e *Executor) awaitHandler(started, timeout time.Duration, life func() sche
 	if timeout <= 0 && life == nil {
 		return <-ended
 	}
+	var term time.Duration
 	for {
 		now := e.cfg.Clock().Elapsed
 		wait := longestSleep
@@ -89,7 +90,8 @@ func (e *Executor) awaitHandler(started, timeout time.Duration, life func() sche
 			wait = min(wait, left)
 		}
 		if life != nil {
-			left := life().TermAt() - now
+			term = max(term, life().TermAt()) // It only ever moves on, also when the lease is forgotten.
+			left := term - now
 			if left <= 0 {
 				stop(ErrLockLost)
 				return <-ended

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"encoding/gob"
 	"errors"
@@ -57,9 +58,6 @@ func newKeeper(cfg Config) *keeper {
 func (k *keeper) run(ctx context.Context) error {
 	k.set(nil, false)
 	defer k.set(nil, true)
-	if err := k.folders(); err != nil {
-		return err
-	}
 	wait := restartFirst
 	for {
 		began := bootNow()
@@ -82,7 +80,7 @@ func (k *keeper) run(ctx context.Context) error {
 	}
 }
 
-// folders makes the folder of scratch directories, and removes those of an earlier life.
+// folders makes the folder of scratch directories, and removes those of an earlier supervisor.
 func (k *keeper) folders() error {
 	scratch := scratchFolder(k.cfg.DataDir)
 	// Users that commands run as must pass through it; their own directories are closed to others.
@@ -140,7 +138,12 @@ var errNotReady = fmt.Errorf("not ready within %s", readyLimit)
 
 // keepOne starts a supervisor and returns when it has ended, and nothing of it is left.
 func (k *keeper) keepOne(ctx context.Context) error {
-	cmd, link, err := k.launch()
+	var cmd *exec.Cmd
+	var link *os.File
+	err := k.folders()
+	if err == nil {
+		cmd, link, err = k.launch()
+	}
 	if err != nil {
 		k.fail(err)
 		return err
@@ -230,7 +233,7 @@ func (k *keeper) attend(ctx context.Context, t *tether, process *os.Process, exi
 	case <-ctx.Done():
 		return nil
 	}
-	pings := time.NewTicker(pingEvery)
+	pings := time.NewTicker(cmp.Or(k.cfg.pingEvery, pingEvery))
 	defer pings.Stop()
 	for {
 		select {
@@ -242,7 +245,7 @@ func (k *keeper) attend(ctx context.Context, t *tether, process *os.Process, exi
 		case <-pings.C:
 			if t.ping() > pingsMissed {
 				process.Kill()
-				return fmt.Errorf("it had not answered for %s and was killed: %w", pingsMissed*pingEvery, exitError(<-exited))
+				return fmt.Errorf("it had left %d pings without an answer and was killed: %w", pingsMissed, exitError(<-exited))
 			}
 		case <-ctx.Done():
 			k.set(nil, true)

@@ -234,6 +234,7 @@ const nodeScriptEnv = "EXECUTOR_TEST_NODE"
 type nodeScript struct {
 	DataDir   string
 	NoCgroups bool
+	Lock      string        // the locked file of the data folder
 	TTL       time.Duration // of the lock of all attempts, renewed as long as the node runs; 0 is none
 	Grace     time.Duration
 	Attempts  []Attempt
@@ -252,7 +253,19 @@ func beNode(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	e, err := New(Config{DataDir: script.DataDir, Commands: true, Clock: bootClock, noCgroups: script.NoCgroups})
+	cfg := Config{DataDir: script.DataDir, Commands: true, Clock: bootClock, noCgroups: script.NoCgroups}
+	if script.Lock != "" {
+		lock, err := os.Create(script.Lock)
+		if err == nil {
+			err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		cfg.FolderLock = lock
+	}
+	e, err := New(cfg)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2

@@ -70,15 +70,15 @@ func (o *outputFiles) path(f scheduler.Firing, attempt int) string {
 	return filepath.Join(o.root, fileName(f.UID), fileName(f.Key()), strconv.Itoa(attempt)+".log")
 }
 
-// fileName makes a file name of any text, two names of two texts.
+// fileName makes a file name of any text, two names of two texts: escaping never writes "%~".
 func fileName(s string) string {
 	name := url.PathEscape(s)
 	switch {
 	case len(name) > 200:
 		sum := sha256.Sum256([]byte(s))
-		return fmt.Sprintf("%s~%x", name[:120], sum[:16])
+		return fmt.Sprintf("%s%%~%x", name[:120], sum[:16])
 	case name == "", name == ".", name == "..":
-		return "~" + name
+		return "%~" + name
 	}
 	return name
 }
@@ -92,12 +92,18 @@ func (o *outputFiles) opener(f scheduler.Firing, attempt int) func() (*os.File, 
 	return func() (*os.File, error) { return createOutput(path) }
 }
 
-func createOutput(path string) (*os.File, error) {
-	// Outputs may hold secrets of the jobs: nobody but the node's user reads them.
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
+// createOutput makes the file and its folders, for nobody but the node's user: outputs may hold secrets
+// of the jobs.
+func createOutput(path string) (file *os.File, err error) {
+	for range 3 { // An empty folder may be removed just now, with an older file that was in it.
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+			file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	return file, err
 }
 
 // load finds the files of earlier processes of the node.
@@ -146,13 +152,22 @@ func (o *outputFiles) add(f scheduler.Firing, attempt int, bytes int64) {
 	o.trim()
 }
 
-// size is that of the file of an attempt, 0 for none.
-func (o *outputFiles) size(f scheduler.Firing, attempt int) int64 {
-	info, err := os.Stat(o.path(f, attempt))
+// salvage is what the file of an attempt shows, when nobody is left who could tell more.
+func (o *outputFiles) salvage(f scheduler.Firing, attempt int) captured {
+	file, err := os.Open(o.path(f, attempt))
 	if err != nil {
-		return 0
+		return captured{} // It wrote nothing.
 	}
-	return info.Size()
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return captured{}
+	}
+	tail, err := io.ReadAll(io.NewSectionReader(file, max(0, info.Size()-tailBytes), tailBytes))
+	if err != nil {
+		tail = nil
+	}
+	return captured{Tail: []byte(lastText(string(tail), tailBytes)), Total: info.Size(), Filed: info.Size()}
 }
 
 func (o *outputFiles) append(f outputFile) {

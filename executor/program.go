@@ -221,7 +221,7 @@ func findProgram(name, path, dir string) (string, error) {
 	if refused != nil {
 		return "", refused
 	}
-	return "", fmt.Errorf("program %q was not found in PATH=%s on this member: install it here, or write its full path in run.command.args", name, path)
+	return "", fmt.Errorf("program %q was not found on this member: install it here, or write its full path in run.command.args; PATH is %s", name, path)
 }
 
 // executable is nil if the file may be run by somebody; whether by the user is seen when it is tried.

@@ -41,6 +41,8 @@ type Spool struct {
 	live int64            // bytes of the records that still count
 	at   map[string]place // the newest record of each id
 	next int64            // order of the next record
+
+	dropped int64 // bytes behind the last whole record when it was opened
 }
 
 type place struct {
@@ -86,6 +88,11 @@ func (s *Spool) load() error {
 		}
 		s.note(kind, id, int64(spoolHeader+len(id)+len(data)))
 	}
+	info, err := s.file.Stat()
+	if err != nil {
+		return err
+	}
+	s.dropped = info.Size() - s.size
 	// What is cut off must not come back to life behind a later record.
 	if err := s.file.Truncate(s.size); err != nil {
 		return err
@@ -157,7 +164,13 @@ func (s *Spool) Delete(id string) error {
 		return fmt.Errorf("spool %s: %w", id, err)
 	}
 	s.note(spoolDelete, id, int64(len(record)))
-	if s.live == 0 || s.size > 1<<20 && s.live < s.size/2 {
+	if s.live == 0 {
+		if err := s.file.Truncate(0); err != nil {
+			return fmt.Errorf("spool %s: %w", id, err)
+		}
+		s.size = 0
+	}
+	if s.size > 1<<20 && s.live < s.size/2 {
 		if err := s.rewrite(); err != nil {
 			return fmt.Errorf("spool %s: %w", id, err)
 		}
@@ -203,6 +216,10 @@ func (s *Spool) Len() int {
 	defer s.mu.Unlock()
 	return len(s.at)
 }
+
+// Dropped is how many bytes were found at the end of the file that are no whole record: more than one
+// half-written record is damage.
+func (s *Spool) Dropped() int64 { return s.dropped }
 
 // Close closes the file; the entries stay.
 func (s *Spool) Close() error {

@@ -3,9 +3,11 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 
@@ -25,11 +27,9 @@ const (
 // withoutCgroups in its environment has the supervisor make no control groups.
 const withoutCgroups = EnvPrefix + "SUPERVISOR_CGROUPS=off"
 
-// What the supervisor finds open beside stdin, stdout and stderr.
-const (
-	linkDescriptor = 3
-	lockDescriptor = 4 // only if the node has a locked data folder
-)
+// linkDescriptor is what the supervisor finds open beside stdin, stdout and stderr.
+// Behind the link there is, if the node has one, the locked file of the data folder: it is only held.
+const linkDescriptor = 3
 
 // Supervise must be the first call in main of a program that runs command jobs, before anything opens
 // files, listens or starts goroutines. In the program itself it returns at once; in the process that
@@ -49,10 +49,9 @@ func Supervise() {
 // supervise is the whole life of the supervisor process. It returns when the node's end of the link is
 // closed and every process it is answerable for is dead.
 func supervise() error {
-	// Commands must not get hold of these: an open link would look like a living node, an open lock
-	// would keep the data folder.
-	unix.CloseOnExec(linkDescriptor)
-	unix.CloseOnExec(lockDescriptor)
+	if err := inheritNothing(); err != nil {
+		return err
+	}
 	if kind, err := unix.GetsockoptInt(linkDescriptor, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
 		return errors.New("this name is for a process that a node starts by itself; run `quorumcron start` instead")
 	}
@@ -73,4 +72,24 @@ func supervise() error {
 		return err
 	}
 	return s.run()
+}
+
+// inheritNothing keeps every open descriptor from the commands, also those that this program was
+// itself started with: a link in the hands of a command would look like a living node, a lock would
+// keep the data folder.
+func inheritNothing() error {
+	err := unix.CloseRange(linkDescriptor, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil {
+		return nil
+	}
+	open, err := os.ReadDir("/proc/self/fd") // Before Linux 5.11.
+	if err != nil {
+		return fmt.Errorf("list open descriptors: %w", err)
+	}
+	for _, entry := range open {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd >= linkDescriptor {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
 }

@@ -156,8 +156,7 @@ func (s *supervisor) reap() {
 // killAll ends every process below this one. It does not give up: the data folder stays locked, and so
 // the name of the node taken, until they are dead.
 func (s *supervisor) killAll(ended <-chan os.Signal) {
-	retry := time.NewTicker(20 * time.Millisecond)
-	defer retry.Stop()
+	wait := killRetry
 	for {
 		if s.cgroups != nil {
 			killCgroup(s.cgroups.root)
@@ -181,12 +180,15 @@ func (s *supervisor) killAll(ended <-chan os.Signal) {
 				break
 			}
 		}
+		timer := time.NewTimer(wait)
 		select {
 		case <-ended:
 		case f := <-s.posts: // Nobody who posts may wait for ever.
 			f()
-		case <-retry.C:
+		case <-timer.C:
+			wait = min(2*wait, time.Second) // What does not die by now may never do.
 		}
+		timer.Stop()
 	}
 }
 
