@@ -356,11 +356,11 @@ func (s *Sessions) Suspect(id int64) {
 
 // Retire gives up a doubted lock lease under which nothing runs: it takes no locks any more, is revoked
 // as soon as etcd answers, and another is opened in its place. Claims still unresolved under it can
-// then no longer commit.
+// then no longer commit. A lease that was renewed meanwhile is kept: others may count on it again.
 func (s *Sessions) Retire(id int64) {
 	s.mu.Lock()
 	l := s.findLocked(id)
-	if l != nil && l.phase <= leaseDoubted {
+	if l != nil && l.phase == leaseDoubted {
 		l.phase = leaseRetired
 		l.wake()
 	}

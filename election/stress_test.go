@@ -70,13 +70,13 @@ func TestEverythingIsSafeForConcurrentUse(t *testing.T) {
 		for _, lock := range p.Status().Locks {
 			p.Retire(lock.ID)
 		}
-		time.Sleep(20 * time.Millisecond)
+		rest(ctx, 20*time.Millisecond)
 	})
 	repeat(func(int) {
 		p.Orphan("stress")
-		time.Sleep(10 * time.Millisecond)
+		rest(ctx, 10*time.Millisecond)
 		p.Recover()
-		time.Sleep(30 * time.Millisecond)
+		rest(ctx, 30*time.Millisecond)
 	})
 	repeat(func(int) { _, _ = p.Dispatcher(ctx) })
 	_ = p.FollowMembers(ctx, func([]scheduler.Member, int64) {})
@@ -86,6 +86,13 @@ func TestEverythingIsSafeForConcurrentUse(t *testing.T) {
 	p.halt(10 * time.Second)
 	if leases := etcd.Leases(); len(leases) != 0 {
 		t.Errorf("%d leases left, want none", len(leases))
+	}
+}
+
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 
