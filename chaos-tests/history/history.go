@@ -1,0 +1,197 @@
+// Package history judges what a cluster did, from the outside: it holds what the commands themselves
+// wrote down (lines), what the cluster says of them (jobs and runs), and what should have happened
+// (plans), and says what does not fit.
+//
+// It has its own oracle of instants, plain arithmetic, and shares no code with what it judges. It
+// guarantees nothing about a history that was taken while things still moved: take it when the jobs
+// have ended and their ends are counted. It leaves collecting to its callers, and starts no goroutine.
+package history
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Events of a line. A command writes Start first of all and End last; Beat every tenth of a second
+// in between, so that its life is known without an end; Term when it is told to stop.
+const (
+	Start = "start"
+	Beat  = "beat"
+	Term  = "term"
+	End   = "end"
+)
+
+// Line is one line of the side-effect log, as the witness program writes it.
+type Line struct {
+	Event string `json:"ev"`
+	// BootNS is the kernel's boot clock, the same for all processes of the machine; WallNS is Unix time.
+	BootNS int64 `json:"boot"`
+	WallNS int64 `json:"wall"`
+	// Node is what the controller told the node's process to be: the scheduler has no hand in it.
+	Node string `json:"node"`
+	// What the scheduler told the command.
+	Namespace string `json:"namespace"`
+	Job       string `json:"job"`
+	Firing    string `json:"firing"`
+	Instant   string `json:"instant"`
+	Attempt   string `json:"attempt"`
+	Token     string `json:"token"`
+	Member    string `json:"member"`
+	// PID writes; Nonce is drawn by the command, and handed to its children, whose lines say Child.
+	PID   int    `json:"pid"`
+	Nonce string `json:"nonce"`
+	Child bool   `json:"child"`
+	Exit  int    `json:"exit"`
+}
+
+// Wall is when the line was written.
+func (l Line) Wall() time.Time { return time.Unix(0, l.WallNS).UTC() }
+
+// Boot is when the line was written, by the clock that nobody sets.
+func (l Line) Boot() time.Duration { return time.Duration(l.BootNS) }
+
+// Due is the instant that the command was told; zero when that is none.
+func (l Line) Due() time.Time {
+	t, err := time.Parse(time.RFC3339, l.Instant)
+	if err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// Lateness is how long after its instant the line was written.
+func (l Line) Lateness() time.Duration { return l.Wall().Sub(l.Due()) }
+
+// ReadLines reads a side-effect log. A last line that was cut off by a kill counts as not written.
+func ReadLines(r io.Reader) ([]Line, error) {
+	var lines []Line
+	in := bufio.NewReader(r)
+	for {
+		text, err := in.ReadString('\n')
+		if err == io.EOF {
+			return lines, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var l Line
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			return nil, fmt.Errorf("line %d, %q: %w", len(lines)+1, strings.TrimSpace(text), err)
+		}
+		lines = append(lines, l)
+	}
+}
+
+// Run is a run as `run list -o json` shows it.
+type Run struct {
+	Job       string    `json:"job"`
+	Namespace string    `json:"namespace"`
+	Firing    string    `json:"firing"`
+	Instant   time.Time `json:"instant"`
+	Attempt   int       `json:"attempt"`
+	Verdict   string    `json:"verdict"`
+	Reason    string    `json:"reason"`
+	Member    string    `json:"member"`
+	Token     string    `json:"token"`
+	StartTime time.Time `json:"startTime"`
+	EndTime   time.Time `json:"endTime"`
+	ExitCode  *int      `json:"exitCode"`
+	Attempts  []Attempt `json:"attempts"`
+}
+
+// Attempt is one attempt of a Run.
+type Attempt struct {
+	Number  int    `json:"number"`
+	Token   string `json:"token"`
+	Member  string `json:"member"`
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason"`
+}
+
+// Job is a job as `job show -o json` and `job list -o json` show it.
+type Job struct {
+	Name      string    `json:"name"`
+	Namespace string    `json:"namespace"`
+	UID       string    `json:"uid"`
+	Created   time.Time `json:"created"`
+	Cursor    time.Time `json:"cursor"`
+	Backlog   Backlog   `json:"backlog"`
+	Counters  []Counter `json:"counters"`
+	Ranges    []Range   `json:"ranges"`
+	Owner     string    `json:"owner"`
+}
+
+// Backlog are late instants that wait.
+type Backlog struct {
+	Count int64 `json:"count,string"`
+}
+
+// Counter is the number of firings that ended in one way.
+type Counter struct {
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason"`
+	Count   int64  `json:"count,string"`
+}
+
+// Range is a row of consecutive instants that were not run.
+type Range struct {
+	Verdict string    `json:"verdict"`
+	Reason  string    `json:"reason"`
+	First   time.Time `json:"first"`
+	Last    time.Time `json:"last"`
+	Count   int64     `json:"count,string"`
+	Trigger string    `json:"trigger"`
+}
+
+// Ended is how many firings of the job are counted as ended.
+func (j Job) Ended() int64 {
+	var n int64
+	for _, c := range j.Counters {
+		n += c.Count
+	}
+	return n
+}
+
+// Plan is what was asked for: the checker's own knowledge of a job.
+type Plan struct {
+	Job string
+	// Period: the instants are its multiples since the epoch.
+	Period time.Duration
+	// Applied and Acknowledged are when the apply was called, and when it had returned.
+	Applied, Acknowledged time.Time
+	// End is the schedule's: no instant at or after it. Required.
+	End time.Time
+	// Attempts is the most attempts that a firing may have: 1, unless onLost is retry.
+	Attempts int
+	// Kept is history.limit: so many runs must still be there.
+	Kept int
+}
+
+// Fault is a node that was killed, frozen or cut off, from a moment on.
+type Fault struct {
+	Node string
+	From time.Time
+}
+
+// History is all that is known at the end.
+type History struct {
+	Plans  []Plan
+	Lines  []Line
+	Jobs   []Job
+	Runs   []Run
+	Faults []Fault
+}
+
+// Instants is the oracle: the multiples of period in (after, before), oldest first.
+func Instants(period time.Duration, after, before time.Time) []time.Time {
+	step := int64(period / time.Second)
+	var all []time.Time
+	for s := (after.Unix()/step + 1) * step; s < before.Unix() || (s == before.Unix() && before.Nanosecond() > 0); s += step {
+		all = append(all, time.Unix(s, 0).UTC())
+	}
+	return all
+}
