@@ -31,10 +31,10 @@ type ApplyRequest struct {
 // Over a settled tombstone it starts a new uid, and the former one's records go; over one with an
 // attempt in flight it is an ErrConflict that names the member.
 func (s *Store) Apply(ctx context.Context, r ApplyRequest) (scheduler.Edit, error) {
+	r.Job = r.Job.WithDefaults()
 	if problems := r.Job.Validate(); len(problems) > 0 {
 		return scheduler.Edit{}, scheduler.FieldErrors(problems)
 	}
-	r.Job = r.Job.WithDefaults()
 	e := EditRequest{Name: r.Job.Name, ExpectRevision: r.ExpectRevision, Now: r.Now, NotBeyond: r.NotBeyond}
 	return s.edit(ctx, r.Job.Name, func(p present) (change, error) {
 		switch {

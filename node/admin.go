@@ -1,0 +1,171 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/quorumcron/quorumcron/scheduler"
+	"github.com/quorumcron/quorumcron/scheduler/cron"
+	"github.com/quorumcron/quorumcron/store"
+)
+
+// This file is what people ask of a member. Any member can serve any call: it reads and writes etcd,
+// and the owner learns of a change by its watch. Errors wrap the sentinels of package scheduler; a
+// write that returns nil is committed.
+
+// nextShown is how many instants a job is shown with.
+const nextShown = 5
+
+// Apply makes a definition hold, with what is left out filled in. expectedRevision is the edit token,
+// 0 for whatever is there. All that is wrong with the definition is in one scheduler.FieldErrors.
+func (n *Node) Apply(ctx context.Context, job scheduler.Job, expectedRevision int64) (scheduler.Edit, error) {
+	now := n.cfg.Clock()
+	edit, err := n.store.Apply(ctx, store.ApplyRequest{
+		Job: job, ExpectRevision: expectedRevision, Now: now, NotBeyond: n.notBeyond(now),
+	})
+	if err == nil {
+		edit.Warnings = append(edit.Warnings, n.poolWarnings(edit.Job)...)
+	}
+	return edit, err
+}
+
+// Delete leaves a tombstone: nothing of the job is granted after the reply.
+func (n *Node) Delete(ctx context.Context, job scheduler.JobName, expectedRevision int64) (scheduler.Edit, error) {
+	return n.store.Delete(ctx, n.edit(job, expectedRevision))
+}
+
+// Pause keeps a job from being granted by its schedule until Resume.
+func (n *Node) Pause(ctx context.Context, job scheduler.JobName, expectedRevision int64) (scheduler.Edit, error) {
+	return n.store.Pause(ctx, n.edit(job, expectedRevision))
+}
+
+// Resume ends a pause; its instants are SKIPPED(paused).
+func (n *Node) Resume(ctx context.Context, job scheduler.JobName, expectedRevision int64) (scheduler.Edit, error) {
+	edit, err := n.store.Resume(ctx, n.edit(job, expectedRevision))
+	if err == nil {
+		edit.Warnings = append(edit.Warnings, n.poolWarnings(edit.Job)...)
+	}
+	return edit, err
+}
+
+func (n *Node) edit(job scheduler.JobName, expectedRevision int64) store.EditRequest {
+	now := n.cfg.Clock()
+	return store.EditRequest{Name: job, ExpectRevision: expectedRevision, Now: now, NotBeyond: n.notBeyond(now)}
+}
+
+// notBeyond is as far as an edit may move a cursor: a clock that is ahead must not swallow instants.
+func (n *Node) notBeyond(now scheduler.Reading) time.Time {
+	if b := n.beyond.Load(); b != nil && b.Wall.Add(now.Elapsed-b.Elapsed).Before(now.Wall) {
+		return b.Wall.Add(now.Elapsed - b.Elapsed)
+	}
+	return now.Wall
+}
+
+// Trigger asks for a firing outside the schedule. A repeat of a request id within a day is answered
+// with the first firing.
+func (n *Node) Trigger(ctx context.Context, t scheduler.TriggerRequest) (scheduler.TriggerReceipt, error) {
+	receipt, err := n.store.Trigger(ctx, t, n.cfg.Clock())
+	if err != nil {
+		return receipt, err
+	}
+	if r, err := n.store.Job(ctx, t.Job); err == nil {
+		receipt.Warnings = n.poolWarnings(r.Job)
+	}
+	return receipt, nil
+}
+
+// Cancel ends a firing: it tells the member that runs it, and returns its name; a trigger or a retry
+// that waits is taken out, and the name is "".
+func (n *Node) Cancel(ctx context.Context, f scheduler.Firing) (member string, err error) {
+	run, err := n.store.RunByFiring(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	receipt, err := n.store.Cancel(ctx, run.Job, f, "", n.cfg.Clock())
+	return receipt.Member, err
+}
+
+// Job reads one job with what is known of it.
+func (n *Node) Job(ctx context.Context, name scheduler.JobName) (scheduler.JobView, error) {
+	r, err := n.store.Job(ctx, name)
+	if err != nil {
+		return scheduler.JobView{}, err
+	}
+	return n.jobView(r, n.cfg.Clock().Wall, true), nil
+}
+
+// Jobs reads the next jobs by namespace and name; fewer than q.Limit means that there are no more.
+func (n *Node) Jobs(ctx context.Context, q scheduler.JobQuery) ([]scheduler.JobView, error) {
+	records, err := n.store.Jobs(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	now := n.cfg.Clock().Wall
+	views := make([]scheduler.JobView, len(records))
+	for i, r := range records {
+		views[i] = n.jobView(r, now, false)
+	}
+	return views, nil
+}
+
+func (n *Node) jobView(r store.JobRecord, now time.Time, running bool) scheduler.JobView {
+	pool := scheduler.PoolOf(r.Job)
+	v := scheduler.JobView{Job: r.Job, Pool: pool.ID, Owner: n.ownerOf(pool.ID, r.Job.Name)}
+	if r.StateRevision != 0 {
+		v.State = &r.State
+		if running {
+			v.Running = store.InFlight(r.Job.Name, r.State)
+		}
+	}
+	if !r.Job.Paused {
+		v.Next, _ = nextInstants(r.Job, now, nextShown) // one that does not compile shows none
+	}
+	return v
+}
+
+// Next computes the next instants of a job after a time, now if it is zero.
+func (n *Node) Next(ctx context.Context, name scheduler.JobName, after time.Time, count int) ([]time.Time, error) {
+	r, err := n.store.Job(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if after.IsZero() {
+		after = n.cfg.Clock().Wall
+	}
+	return nextInstants(r.Job, after, count)
+}
+
+func nextInstants(job scheduler.Job, after time.Time, count int) ([]time.Time, error) {
+	table, err := cron.Compile(job.Schedule.Spec())
+	if err != nil {
+		return nil, fmt.Errorf("schedule of job %s: %w", job.Name, err)
+	}
+	var instants []time.Time
+	for at := table.Next(after); !at.IsZero() && len(instants) < count; at = table.Next(at) {
+		instants = append(instants, at)
+	}
+	return instants, nil
+}
+
+// RunByFiring reads one run, running or ended.
+func (n *Node) RunByFiring(ctx context.Context, f scheduler.Firing) (scheduler.Run, error) {
+	return n.store.RunByFiring(ctx, f)
+}
+
+// Runs reads the next runs, newest first; fewer than q.Limit means that there are no more.
+func (n *Node) Runs(ctx context.Context, q scheduler.RunQuery) ([]scheduler.Run, error) {
+	return n.store.Runs(ctx, q)
+}
+
+// Output opens the output of an attempt that ran on this member.
+func (n *Node) Output(_ context.Context, f scheduler.Firing, attempt int) (io.ReadCloser, error) {
+	n.mu.Lock()
+	e := n.executor
+	n.mu.Unlock()
+	if e == nil {
+		return nil, fmt.Errorf("%w: this member has not started yet", scheduler.ErrUnavailable)
+	}
+	return e.Output(f, attempt)
+}

@@ -1,0 +1,107 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/quorumcron/quorumcron/scheduler"
+)
+
+// Config says what a Node is. Name and Client are required; the rest has the defaults given here.
+type Config struct {
+	// Name is the member's name, unique among live members: [a-z0-9]([a-z0-9._-]*[a-z0-9])?, ≤ 63.
+	Name string
+	// Client reaches the etcd cluster. The caller makes it with election.Dial and closes it after
+	// Run has returned.
+	Client *clientv3.Client
+	// Prefix is the part of etcd's key space the cluster lives in; default "/quorumcron/".
+	Prefix string
+	// DataDir holds the member's lock, incarnation, output files and spool. Without one there are
+	// no command jobs, no output files, and results do not survive the process.
+	DataDir string
+
+	Labels      map[string]string
+	GRPCAddress string // advertised to the other members; "" when this member serves no API
+	HTTPAddress string
+	Version     string
+
+	// SessionTTL is the life of the member's leases without a keep-alive: 3 s to 60 s, whole
+	// seconds; default 10 s.
+	SessionTTL time.Duration
+	// Grace is how long past the TTL a running attempt may go on: default 5 s, 4 s to 60 s.
+	Grace time.Duration
+	// DrainTimeout is how long a stop waits for running attempts; default 30 s.
+	DrainTimeout time.Duration
+	// Capacity bounds the command attempts in flight here, default 256; HandlerCapacity the handler
+	// attempts, default 10,000.
+	Capacity, HandlerCapacity int
+	// Commands says whether command jobs may run here. It needs a DataDir and executor.Supervise.
+	Commands bool
+
+	// Clock reads the clocks; default the wall clock and CLOCK_BOOTTIME.
+	Clock func() scheduler.Reading
+	// Logger receives what an operator wants to read; nil discards.
+	Logger *slog.Logger
+	// Metrics receives the node's collectors; nil means they are kept but not exported.
+	Metrics prometheus.Registerer
+}
+
+var memberName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+
+// withDefaults fills in what is left out and reports everything that cannot be.
+func (c Config) withDefaults() (Config, error) {
+	if c.Prefix == "" {
+		c.Prefix = "/quorumcron/"
+	}
+	if c.SessionTTL == 0 {
+		c.SessionTTL = 10 * time.Second
+	}
+	if c.Grace == 0 {
+		c.Grace = 5 * time.Second
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = 30 * time.Second
+	}
+	if c.Capacity == 0 {
+		c.Capacity = 256
+	}
+	if c.HandlerCapacity == 0 {
+		c.HandlerCapacity = 10_000
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	var errs []error
+	refuse := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
+	if !memberName.MatchString(c.Name) {
+		refuse("name %q: must be 1 to 63 of a-z, 0-9, '.', '_' and '-', and begin and end with a letter or digit", c.Name)
+	}
+	if c.Client == nil {
+		refuse("client: is required; make one with election.Dial")
+	}
+	if c.SessionTTL < 3*time.Second || c.SessionTTL > time.Minute || c.SessionTTL%time.Second != 0 {
+		refuse("session TTL %s: must be whole seconds from 3s to 60s", c.SessionTTL)
+	}
+	if c.Grace < 4*time.Second || c.Grace > time.Minute {
+		refuse("grace %s: must be from 4s (an attempt is told to stop 3 s before it is killed) to 60s", c.Grace)
+	}
+	if c.DrainTimeout < 0 || c.DrainTimeout > time.Hour {
+		refuse("drain timeout %s: must be from 0s to 1h", c.DrainTimeout)
+	}
+	if c.Capacity < 1 || c.Capacity > 100_000 {
+		refuse("capacity %d: must be from 1 to 100000", c.Capacity)
+	}
+	if c.HandlerCapacity < 1 || c.HandlerCapacity > 1_000_000 {
+		refuse("handler capacity %d: must be from 1 to 1000000", c.HandlerCapacity)
+	}
+	if c.Commands && c.DataDir == "" {
+		refuse("commands: need a data folder for output files; set DataDir")
+	}
+	return c, errors.Join(errs...)
+}

@@ -1,0 +1,243 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quorumcron/quorumcron/executor"
+	"github.com/quorumcron/quorumcron/scheduler"
+	"github.com/quorumcron/quorumcron/store"
+)
+
+// firing is one decision on its way: everything that carrying it out needs, by value.
+type firing struct {
+	job           scheduler.Job
+	shard         scheduler.Shard
+	decision      scheduler.Decision
+	stateRevision int64
+	rulesRevision int64
+	lease         scheduler.LockLease // of a begin: taken by the loop, given back here
+}
+
+// fire carries out one decision. It is the one path of a firing and reads top to bottom; it waits for
+// etcd and for the executor, and never touches the view: what it learns it posts.
+func (n *Node) fire(ctx context.Context, f firing) {
+	switch f.decision.Kind {
+	case scheduler.KindBegin:
+		n.begin(ctx, f)
+	case scheduler.KindSkip, scheduler.KindMiss:
+		outcome, _ := n.claim(ctx, f, n.newClaim(f, ""))
+		n.postAnswer(ctx, f, outcome)
+	default:
+		n.settle(ctx, f)
+	}
+}
+
+// begin claims an attempt and, if it is granted, runs it and records its end.
+func (n *Node) begin(ctx context.Context, f firing) {
+	// Held from before the Begin is sent, so that the orphan check never takes a lock for forgotten
+	// whose answer is still on its way.
+	attemptCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	h := &held{
+		job: f.job.Name, firing: f.decision.Firing, attempt: f.decision.Attempt, nonce: n.nonce(),
+		lease: f.lease.ID, command: f.job.Run.Command != nil, cancel: cancel,
+	}
+	n.held.add(h)
+	defer n.letGo(h)
+
+	// claim: one transaction puts state and lock, or nothing.
+	begun := n.cfg.Clock()
+	claim := n.newClaim(f, h.nonce)
+	outcome, resolved := n.claim(ctx, f, claim)
+	n.postAnswer(ctx, f, outcome)
+	if !outcome.Committed {
+		return
+	}
+	lock := scheduler.Lock{Firing: f.decision.Firing, Token: outcome.Revision, Nonce: h.nonce}
+	h.granted(lock.Token)
+	attempt := scheduler.Attempt{
+		Number: f.decision.Attempt, Token: lock.Token, Member: n.cfg.Name, Granted: begun.Wall,
+	}
+	run := scheduler.Run{
+		Job: f.job.Name, Firing: f.decision.Firing, Generation: f.job.Generation, Slot: f.decision.Slot,
+	}
+	entry := entryOf(claim.Decision.Next, f.decision.Firing)
+	entry.Token = lock.Token
+	n.inbox.post(func(now scheduler.Reading) { n.lockSeen(f.job, entry, lock.Token, now) })
+
+	// execute: unless the grant is too old to be sure of, or its session is doubted (rule 11).
+	result := executor.Result{
+		Verdict: scheduler.Lost, Reason: scheduler.ReasonNeverStarted,
+		Message: "the grant was too old, or its session too doubtful, to start it",
+	}
+	if n.mayStart(h, begun, resolved) {
+		n.runEvents.publish(scheduler.RunEvent{Run: withAttempts(run, entry.Past, attempt)})
+		result = n.execute(attemptCtx, f.job, h, lock)
+		n.inbox.post(func(now scheduler.Reading) { n.attemptEnding(f.job, entry, now) })
+	}
+
+	// record: the verdict, by the transaction that deletes the lock.
+	attempt.Started, attempt.Finished = result.Started, result.Finished
+	attempt.Verdict, attempt.Reason = result.Verdict, result.Reason
+	attempt.Message, attempt.ExitCode = result.Message, result.ExitCode
+	run = withAttempts(run, entry.Past, attempt)
+	run.Output, run.OutputBytes, run.OutputDropped = result.Output, result.OutputBytes, result.OutputDropped
+	n.record(ctx, f, entry, store.Finish{
+		Lock: lock, Shard: f.shard, Job: f.job.Name, Run: run, Slot: run.Slot,
+		Canceled: errors.Is(context.Cause(attemptCtx), executor.ErrCanceled),
+	})
+}
+
+// mayStart says whether a grant is young and sure enough to be acted on. A grant that had to be
+// resolved is judged like any other, by when its Begin was sent.
+func (n *Node) mayStart(h *held, begun scheduler.Reading, resolved bool) bool {
+	now := n.cfg.Clock()
+	life := n.sessions.LockLife(h.lease)
+	if n.held.isDoubted(h.lease) || !life.MayStart(begun.Elapsed, now.Elapsed) {
+		n.log.Warn("grant not started", "job", h.job.String(), "firing", h.firing.String(),
+			"age", now.Elapsed-begun.Elapsed, "resolved", resolved)
+		return false
+	}
+	return true
+}
+
+// execute runs the attempt. The executor enforces the deadlines of the lock and the time limit.
+func (n *Node) execute(ctx context.Context, job scheduler.Job, h *held, lock scheduler.Lock) executor.Result {
+	started := n.cfg.Clock()
+	n.metrics.started(h, started)
+	defer func() { n.metrics.ended(h, started, n.cfg.Clock()) }()
+	return n.executor.Execute(ctx, executor.Attempt{
+		Job: job.Name, Firing: h.firing, Generation: job.Generation, Number: h.attempt,
+		Token: lock.Token, Member: n.cfg.Name, Parts: 1,
+		Run: job.Run, Timeout: job.Policy.Timeout, OnSessionLost: job.Policy.OnSessionLost,
+	}, func() scheduler.LockLife { return n.sessions.LockLife(h.lease) })
+}
+
+// newClaim completes a decision: its new entry, if it has one, is this process's.
+func (n *Node) newClaim(f firing, nonce string) store.Claim {
+	d := f.decision
+	if d.Kind == scheduler.KindBegin {
+		entries := append([]scheduler.Entry(nil), d.Next.Entries...)
+		for i := range entries {
+			if entries[i].Firing == d.Firing {
+				entries[i].Member, entries[i].Nonce = n.cfg.Name, nonce
+				entries[i].Hold = f.lease.Hold
+			}
+		}
+		d.Next.Entries = entries
+	}
+	return store.Claim{
+		Decision: d, Shard: f.shard, UID: f.job.UID, JobRevision: f.job.Revision,
+		StateRevision: f.stateRevision, RulesRevision: f.rulesRevision, Lease: f.lease.ID, Nonce: nonce,
+	}
+}
+
+// claim sends a claim and settles an unknown answer by rule 2, to the end: a claim is never
+// forgotten, not even when the node is told to stop, for nobody else would close its lock before its
+// lease ends. It gives up only with ctx, which ends when the node's time to stop has run out.
+func (n *Node) claim(ctx context.Context, f firing, c store.Claim) (outcome store.Outcome, resolved bool) {
+	answered := n.pulse.asked(n.cfg.Clock())
+	defer answered()
+	outcome, err := n.store.Claim(ctx, c)
+	if errors.Is(err, scheduler.ErrUnknown) {
+		resolved = true
+		n.log.Debug("claim unknown", "job", f.job.Name.String(), "decision", f.decision.String(), "err", err)
+		outcome, err = n.store.Resolve(ctx, c)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			n.log.Warn("claim failed", "job", f.job.Name.String(), "decision", f.decision.String(), "err", err)
+		}
+		return store.Outcome{}, resolved
+	}
+	if outcome.LeaseGone {
+		n.sessions.Suspect(c.Lease)
+	}
+	return outcome, resolved
+}
+
+// settle writes what carries no claim: Lose, Fold and Sweep.
+func (n *Node) settle(ctx context.Context, f firing) {
+	answered := n.pulse.asked(n.cfg.Clock())
+	write := n.store.Settle
+	if f.decision.Kind == scheduler.KindSweep {
+		write = n.store.Sweep
+	}
+	outcome, err := write(ctx, n.newClaim(f, ""))
+	answered()
+	if err != nil && ctx.Err() == nil {
+		n.log.Debug("settling failed", "job", f.job.Name.String(), "decision", f.decision.String(), "err", err)
+	}
+	if outcome.Committed && f.decision.Kind == scheduler.KindLose {
+		n.log.Warn("attempt lost", "job", f.job.Name.String(), "firing", f.decision.Firing.String(),
+			"attempt", f.decision.Attempt)
+		n.runEvents.publish(scheduler.RunEvent{Run: *f.decision.Record, Finished: true})
+	}
+	n.postAnswer(ctx, f, outcome)
+}
+
+// postAnswer tells the loop how a write went. An outcome that is not known at all makes it read
+// everything again.
+func (n *Node) postAnswer(ctx context.Context, f firing, o store.Outcome) {
+	if o.Committed {
+		n.metrics.committed(f.decision)
+	}
+	n.inbox.post(func(now scheduler.Reading) { n.answered(ctx, f.job, o, f.decision.Trigger, now) })
+}
+
+// recordPatience is how long a verdict waits for etcd in memory only; then it goes to the spool too,
+// so that a restart does not lose it.
+const recordPatience = 5 * time.Second
+
+// record writes the end of an attempt: Finish while the lock is there, else as a late result (rule 6).
+func (n *Node) record(ctx context.Context, f firing, entry scheduler.Entry, finish store.Finish) {
+	spooled := n.spoolLater(ctx, finish, recordPatience)
+	recorded, err := n.store.Finish(ctx, finish)
+	var late store.LateOutcome
+	if err == nil && !recorded {
+		late, err = n.store.FinishLate(ctx, finish)
+	}
+	if kept := spooled(err == nil); err != nil {
+		n.log.Warn("result not recorded yet", "job", f.job.Name.String(), "firing", finish.Lock.Firing.String(),
+			"kept", kept, "err", err)
+		return
+	}
+	switch {
+	case recorded:
+		n.inbox.post(func(now scheduler.Reading) { n.recordSeen(f.job, entry, finish.Run, now) })
+	case late.Recorded:
+		n.log.Info("late result recorded", "job", f.job.Name.String(), "firing", finish.Lock.Firing.String())
+		n.inbox.post(func(now scheduler.Reading) { n.stateSeen(ctx, f.job, late.State, late.StateRevision, now) })
+	default:
+		n.metrics.resultsDropped.Inc()
+		n.log.Warn("late result dropped", "job", f.job.Name.String(), "firing", finish.Lock.Firing.String(),
+			"attempt", entry.Attempt, "token", finish.Lock.Token, "verdict", finish.Run.Last().Verdict, "why", late.Dropped)
+	}
+	if recorded || late.Recorded {
+		n.metrics.recorded(finish.Run.Last().Verdict)
+	}
+	n.runEvents.publish(scheduler.RunEvent{Run: finish.Run, Finished: true})
+}
+
+// letGo gives back what an attempt held, and wakes what waited for the room.
+func (n *Node) letGo(h *held) {
+	n.held.remove(h)
+	n.sessions.Release(h.lease)
+	n.inbox.post(func(scheduler.Reading) { n.roomMade() })
+}
+
+func withAttempts(run scheduler.Run, past []scheduler.Attempt, last scheduler.Attempt) scheduler.Run {
+	run.Attempts = append(append([]scheduler.Attempt(nil), past...), last)
+	return run
+}
+
+func entryOf(s scheduler.State, f scheduler.Firing) scheduler.Entry {
+	for _, e := range s.Entries {
+		if e.Firing == f {
+			return e
+		}
+	}
+	return scheduler.Entry{}
+}

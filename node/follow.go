@@ -1,0 +1,189 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumcron/quorumcron/scheduler"
+	"github.com/quorumcron/quorumcron/store"
+)
+
+// This file is how facts come in: what followers and firings post, taken in by the loop.
+
+// lockSeen notes that this process's own Begin was granted.
+func (n *Node) lockSeen(job scheduler.Job, e scheduler.Entry, lock int64, now scheduler.Reading) {
+	if t := n.find(job); t != nil {
+		t.learn(e, lock, nil, now)
+		n.view.agenda.Soon(job.Name)
+	}
+}
+
+// attemptEnding notes that an attempt has ended here and its verdict is on its way.
+func (n *Node) attemptEnding(job scheduler.Job, e scheduler.Entry, now scheduler.Reading) {
+	if t := n.find(job); t != nil {
+		t.ending(e.Firing, e.Attempt, now)
+	}
+}
+
+// recordSeen notes the record of an attempt's end.
+func (n *Node) recordSeen(job scheduler.Job, e scheduler.Entry, run scheduler.Run, now scheduler.Reading) {
+	if t := n.find(job); t != nil {
+		t.learn(e, 0, &run, now)
+		n.view.agenda.Soon(job.Name)
+	}
+}
+
+// stateSeen notes a state that was written beside the loop (a late result).
+func (n *Node) stateSeen(ctx context.Context, job scheduler.Job, state scheduler.State, revision int64, now scheduler.Reading) {
+	if t := n.find(job); t != nil && revision != 0 && t.settle(state, revision) {
+		n.followEntries(ctx, t)
+		n.view.agenda.Soon(job.Name)
+	}
+}
+
+// find returns what is tracked of this very job, by uid.
+func (n *Node) find(job scheduler.Job) *tracked {
+	if t := n.view.jobs[job.Name]; t != nil && t.job.UID == job.UID {
+		return t
+	}
+	return nil
+}
+
+// learnFact takes in what was read of an attempt's lock and slot. It reports whether it was news.
+func (n *Node) learnFact(t *tracked, f store.EntryFact, now scheduler.Reading) bool {
+	e, inFlight := t.entry(f.Firing)
+	if !inFlight || e.Attempt != f.Attempt || e.Token != f.Token {
+		return false
+	}
+	if f.Unreadable != nil {
+		n.log.Error("run record unreadable", "job", t.job.Name.String(), "firing", f.Firing.String(), "err", f.Unreadable)
+	}
+	before, known := t.facts[f.Firing]
+	t.learn(e, f.Lock, f.Record, now)
+	after := t.facts[f.Firing]
+	return !known || before.Lock != after.Lock || (before.Record == nil) != (after.Record == nil)
+}
+
+// followEntry watches the lock of an attempt that another process runs (or a former life of this
+// one), until its record is seen or it leaves the state.
+func (n *Node) followEntry(ctx context.Context, job scheduler.Job, e scheduler.Entry) {
+	err := n.store.FollowEntry(ctx, e, func(f store.EntryFact) {
+		n.inbox.post(func(now scheduler.Reading) {
+			if t := n.find(job); t != nil && n.learnFact(t, f, now) {
+				n.view.agenda.Soon(job.Name)
+			}
+		})
+	})
+	if err != nil && ctx.Err() == nil {
+		n.log.Warn("attempt no longer followed", "job", job.Name.String(), "firing", e.Firing.String(), "err", err)
+	}
+}
+
+// reload reads definition, state and triggers of one job again. The job is busy meanwhile. Called in
+// the loop.
+func (n *Node) reload(ctx context.Context, t *tracked, now scheduler.Reading) {
+	t.busy = true
+	job, shard := t.job, t.shard
+	wait := time.Duration(0)
+	if t.reloaded != 0 && now.Elapsed-t.reloaded < refusalPause {
+		wait = refusalPause
+	}
+	n.followers.Go(func() {
+		for try := 0; ; try++ {
+			if !sleep(ctx, wait) {
+				return
+			}
+			u, err := n.store.ReadJob(ctx, shard, job.Name)
+			if err == nil {
+				n.inbox.post(func(now scheduler.Reading) { n.takeReload(ctx, job, u, now) })
+				return
+			}
+			wait = min(refusalPause<<min(try, 4), time.Second)
+		}
+	})
+}
+
+// takeReload takes in what reload read.
+func (n *Node) takeReload(ctx context.Context, was scheduler.Job, u store.ShardUpdate, now scheduler.Reading) {
+	t := n.find(was)
+	if t == nil {
+		return
+	}
+	t.busy, t.reloaded = false, now.Elapsed
+	t.triggers = nil // what waits is in the update
+	n.takeUpdate(ctx, u, now)
+	n.view.agenda.Soon(was.Name)
+}
+
+// takeShard takes in what a follower delivered, unless the shard has been given up or is being
+// followed anew since then.
+func (n *Node) takeShard(ctx context.Context, f *followed, u store.ShardUpdate, now scheduler.Reading) {
+	if n.view.shards[u.Shard] != f {
+		return
+	}
+	f.jobsSeen = max(f.jobsSeen, u.JobsRevision)
+	f.triggersSeen = max(f.triggersSeen, u.TriggersRevision)
+	if u.Snapshot {
+		f.loaded = true
+		n.view.retain(u)
+	}
+	n.takeUpdate(ctx, u, now)
+}
+
+// takeUpdate takes in definitions, states and triggers.
+func (n *Node) takeUpdate(ctx context.Context, u store.ShardUpdate, now scheduler.Reading) {
+	for _, r := range u.Jobs {
+		t, ours := n.view.define(u.Shard, r.Job)
+		if !ours {
+			continue
+		}
+		if r.StateRevision != 0 {
+			t.settle(r.State, r.StateRevision)
+		}
+		if t.unreadable != "" {
+			n.log.Error("job put aside", "job", r.Job.Name.String(), "err", t.unreadable)
+		}
+		n.followEntries(ctx, t)
+		n.view.agenda.Soon(r.Job.Name)
+	}
+	for _, name := range u.Gone {
+		n.view.forget(name)
+	}
+	for _, w := range u.Triggers {
+		if t := n.view.jobs[w.Job]; t != nil {
+			t.addTrigger(w.Trigger)
+			n.view.agenda.Soon(w.Job)
+		}
+	}
+	for _, w := range u.TriggersGone {
+		if t := n.view.jobs[w.Job]; t != nil {
+			t.removeTrigger(w.Trigger.ID)
+			n.view.agenda.Soon(w.Job)
+		}
+	}
+	for _, q := range u.Quarantined {
+		n.quarantine(q.Key, q.Job, q.Err)
+	}
+}
+
+// quarantine puts a job aside whose records cannot be read. It is planned again when a readable
+// definition comes; all other jobs go on.
+func (n *Node) quarantine(key string, job scheduler.JobName, err error) {
+	n.log.Error("record unreadable, job put aside", "job", job.String(), "key", key, "err", err)
+	n.metrics.quarantined.Inc()
+	if t := n.view.jobs[job]; t != nil {
+		t.unreadable = key + ": " + err.Error()
+	}
+}
+
+// sleep waits, and reports whether the context still lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

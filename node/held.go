@@ -1,0 +1,155 @@
+package node
+
+import (
+	"context"
+	"sync"
+
+	"github.com/quorumcron/quorumcron/executor"
+	"github.com/quorumcron/quorumcron/scheduler"
+)
+
+// held is an attempt of this process, from before its Begin is sent until its end is recorded: what
+// the orphan check compares the locks in etcd with (rule 3).
+type held struct {
+	job     scheduler.JobName
+	firing  scheduler.Firing
+	attempt int
+	nonce   string
+	lease   int64
+	command bool
+	cancel  context.CancelCauseFunc // ends the attempt; set before Begin is sent
+
+	mu              sync.Mutex // guards the two below
+	token, canceled int64      // of the grant once it is known; of the attempt that somebody wants to end
+}
+
+// granted notes the token of the grant, and ends the attempt if that has been asked for already: the
+// cancel may overtake the answer to the Begin.
+func (a *held) granted(token int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.token = token
+	if a.canceled == token {
+		a.cancel(executor.ErrCanceled)
+	}
+}
+
+// wanted ends the attempt if it is the one with this token. It reports whether it is, or may be.
+func (a *held) wanted(token int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch a.token {
+	case token:
+		a.cancel(executor.ErrCanceled)
+	case 0:
+		a.canceled = token
+	default:
+		return false
+	}
+	return true
+}
+
+// kind is the executor's name, for metrics.
+func (a *held) kind() string {
+	if a.command {
+		return "command"
+	}
+	return "handler"
+}
+
+// holdings is what this process holds. It is safe for concurrent use.
+type holdings struct {
+	mu       sync.Mutex // guards the fields below
+	byNonce  map[string]*held
+	commands int
+	doubted  map[int64]bool // lock leases that are not to be started under any more
+}
+
+func newHoldings() *holdings {
+	return &holdings{byNonce: map[string]*held{}, doubted: map[int64]bool{}}
+}
+
+func (h *holdings) add(a *held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.byNonce[a.nonce] = a
+	if a.command {
+		h.commands++
+	}
+}
+
+func (h *holdings) remove(a *held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.byNonce[a.nonce] == nil {
+		return
+	}
+	delete(h.byNonce, a.nonce)
+	if a.command {
+		h.commands--
+	}
+}
+
+// has says whether an attempt with this nonce is held.
+func (h *holdings) has(nonce string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.byNonce[nonce] != nil
+}
+
+// find returns the attempt of a firing that is held, or nil.
+func (h *holdings) find(f scheduler.Firing) *held {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.byNonce {
+		if a.firing == f {
+			return a
+		}
+	}
+	return nil
+}
+
+// count returns how many command and handler attempts are held.
+func (h *holdings) count() (commands, handlers int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.commands, len(h.byNonce) - h.commands
+}
+
+// all returns what is held, in no order.
+func (h *holdings) all() []*held {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := make([]*held, 0, len(h.byNonce))
+	for _, a := range h.byNonce {
+		list = append(list, a)
+	}
+	return list
+}
+
+// doubt marks a lock lease: grants under it that have not started are never started (rule 11).
+func (h *holdings) doubt(lease int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.doubted[lease] = true
+}
+
+// trust takes a doubt back: the lease was answered after all.
+func (h *holdings) trust(lease int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.doubted, lease)
+}
+
+// none says whether nothing is held.
+func (h *holdings) none() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.byNonce) == 0
+}
+
+func (h *holdings) isDoubted(lease int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.doubted[lease]
+}

@@ -1,0 +1,183 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorumcron/quorumcron/scheduler"
+	"github.com/quorumcron/quorumcron/store"
+)
+
+// maxSleep bounds the loop's timer: a wall clock that is set must be noticed within it.
+const maxSleep = time.Second
+
+// loop is the member's only planner. It owns the view and never waits for etcd: what must wait is
+// done by firings and followers, which post what they learnt.
+func (n *Node) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.inbox.wake:
+		case <-timer.C:
+		}
+		timer.Reset(n.turn(ctx))
+	}
+}
+
+// turn takes in what was posted, plans what is due and says how long the loop may sleep.
+func (n *Node) turn(ctx context.Context) time.Duration {
+	now := n.cfg.Clock()
+	n.pulse.turned(now)
+	n.observeClock(now)
+	for _, event := range n.inbox.take() {
+		event(now)
+	}
+
+	n.loaded.Store(n.view.shardsLoaded())
+	for _, name := range n.view.agenda.Due(now) {
+		n.plan(ctx, name, now)
+	}
+	sleep := maxSleep
+	if wait, ok := n.view.agenda.Wait(now); ok && wait < sleep {
+		sleep = max(wait, 0)
+	}
+	return sleep
+}
+
+// observeClock asks the step guard whether this reading may be planned by.
+func (n *Node) observeClock(now scheduler.Reading) {
+	verdict := n.stepGuard.Observe(now)
+	if verdict.Event != "" {
+		n.log.Warn("clock stepped", "event", verdict.Event)
+	}
+	if verdict.Trusted && !n.clock.Trusted { // what waited for the clock is due now
+		for name := range n.view.jobs {
+			n.view.agenda.Soon(name)
+		}
+	}
+	n.clock = verdict
+	n.trusted.Store(verdict.Trusted)
+	n.beyond.Store(&scheduler.Reading{Wall: verdict.NotBeyond, Elapsed: now.Elapsed})
+}
+
+// plan asks for the next write of one job and sends it on its way.
+func (n *Node) plan(ctx context.Context, name scheduler.JobName, now scheduler.Reading) {
+	t := n.view.jobs[name]
+	if t == nil || t.busy || t.stateRevision == 0 || t.unreadable != "" || !n.view.loaded(t.shard) {
+		return // an event brings it back
+	}
+	endsOnly := !n.clock.Trusted || n.stoppedClaiming.Load()
+	room := n.hasRoom(t.job)
+	plan := scheduler.PlanJob(t.planning(room, endsOnly, n.clock.NotBeyond), now)
+	var lease scheduler.LockLease
+	if d := plan.Decision; d != nil && d.Kind == scheduler.KindBegin {
+		var err error
+		if lease, err = n.sessions.LockLease(now); err != nil {
+			room = false
+			plan = scheduler.PlanJob(t.planning(room, endsOnly, n.clock.NotBeyond), now)
+		}
+	}
+	if plan.Decision != nil {
+		n.send(ctx, t, *plan.Decision, lease)
+		return
+	}
+	if !room {
+		n.view.thirsty[name] = struct{}{}
+	}
+	n.view.agenda.Set(name, plan.Wake, plan.WakeElapsed)
+}
+
+// hasRoom says whether one more attempt of the job fits.
+func (n *Node) hasRoom(job scheduler.Job) bool {
+	commands, handlers := n.held.count()
+	if job.Run.Command != nil {
+		return commands < n.cfg.Capacity
+	}
+	return handlers < n.cfg.HandlerCapacity
+}
+
+// roomMade wakes what waited for room. Called in the loop when an attempt has ended or a lease has
+// opened.
+func (n *Node) roomMade() {
+	for name := range n.view.thirsty {
+		delete(n.view.thirsty, name)
+		n.view.agenda.Soon(name)
+	}
+}
+
+// send starts the goroutine that carries out a decision. It takes what it needs by value: the view
+// belongs to the loop.
+func (n *Node) send(ctx context.Context, t *tracked, d scheduler.Decision, lease scheduler.LockLease) {
+	t.busy = true
+	n.metrics.decisions.WithLabelValues(string(d.Kind)).Inc()
+	n.log.Debug("decided", "job", d.Job.String(), "decision", d.String())
+	f := firing{
+		job: t.job, shard: t.shard, decision: d, lease: lease,
+		stateRevision: t.stateRevision, rulesRevision: n.view.rulesRevision,
+	}
+	n.firings.Go(func() { n.fire(ctx, f) })
+}
+
+// answered takes in the answer to a write of a job's state. Committed or refused, it brings what is
+// there now.
+func (n *Node) answered(ctx context.Context, job scheduler.Job, o store.Outcome, trigger string, now scheduler.Reading) {
+	t := n.view.jobs[job.Name]
+	if t == nil || t.job.UID != job.UID {
+		return
+	}
+	t.busy = false
+	if o.Unreadable != nil {
+		n.quarantine("state of the job", job.Name, o.Unreadable)
+		return
+	}
+	news := o.StateRevision != 0 && t.settle(o.State, o.StateRevision)
+	for _, fact := range o.Facts {
+		news = n.learnFact(t, fact, now) || news
+	}
+	switch {
+	case o.Committed:
+		if trigger != "" {
+			t.removeTrigger(trigger)
+		}
+	case o.RulesMoved:
+		if n.view.rulesRevision < o.Rules {
+			n.view.fenced[job.Name] = struct{}{} // planned again when the watch has caught up
+			return
+		}
+	case o.LeaseGone:
+		// The lease is asked about (fire.go); its loss or renewal is an event that makes room again.
+		n.view.agenda.Set(job.Name, now.Wall.Add(refusalPause), now.Elapsed+refusalPause)
+		return
+	case !news || o.JobRevision != t.job.Revision:
+		// Refused, and we know of nothing newer that says why: the definition or a trigger is out of
+		// date. Everything is read again rather than guessed.
+		n.reload(ctx, t, now)
+		return
+	}
+	n.followEntries(ctx, t)
+	n.view.agenda.Soon(job.Name)
+}
+
+// refusalPause spaces the tries after a refusal that brought no news, so that it can never become a
+// busy loop.
+const refusalPause = 100 * time.Millisecond
+
+// followEntries starts a follower for each attempt in flight that this process does not hold and
+// does not know the end of (rule 12).
+func (n *Node) followEntries(ctx context.Context, t *tracked) {
+	for _, e := range t.state.Entries {
+		if _, following := t.follows[e.Firing]; following || t.facts[e.Firing].Record != nil {
+			continue
+		}
+		if n.held.has(e.Nonce) {
+			continue // our own: its end is posted by fire
+		}
+		follow, stop := context.WithCancel(ctx)
+		t.follows[e.Firing] = stop
+		job, entry := t.job, e
+		n.followers.Go(func() { n.followEntry(follow, job, entry) })
+	}
+}

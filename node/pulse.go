@@ -1,0 +1,95 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorumcron/quorumcron/scheduler"
+)
+
+// pulse is how the watchdog knows that the engine lives: the loop turns, and planned transactions
+// are answered. It is safe for concurrent use.
+type pulse struct {
+	turn atomic.Int64 // elapsed clock at the loop's last turn
+
+	mu   sync.Mutex // guards sent
+	sent map[*time.Duration]struct{}
+}
+
+func newPulse() *pulse { return &pulse{sent: map[*time.Duration]struct{}{}} }
+
+func (p *pulse) turned(now scheduler.Reading) { p.turn.Store(int64(now.Elapsed)) }
+
+// asked notes that a transaction was sent; calling the result notes that it was answered. A refusal
+// is an answer.
+func (p *pulse) asked(now scheduler.Reading) (answered func()) {
+	at := now.Elapsed
+	p.mu.Lock()
+	p.sent[&at] = struct{}{}
+	p.mu.Unlock()
+	return func() {
+		p.mu.Lock()
+		delete(p.sent, &at)
+		p.mu.Unlock()
+	}
+}
+
+// waiting is how long the oldest transaction has been without an answer.
+func (p *pulse) waiting(now scheduler.Reading) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var longest time.Duration
+	for at := range p.sent {
+		longest = max(longest, now.Elapsed-*at)
+	}
+	return longest
+}
+
+// watchdog lets the sessions die while the engine is stuck, so that other members take over as if
+// this process were dead: a dead engine must not look alive (§4 of the design). Stuck is: the loop
+// has not turned for TTL/2, or a planned transaction has had no answer for TTL while linearizable
+// reads are answered.
+func (n *Node) watchdog(ctx context.Context) {
+	tick := time.NewTicker(n.cfg.SessionTTL / 4)
+	defer tick.Stop()
+	last := n.cfg.Clock().Elapsed
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := n.cfg.Clock()
+		// A process that was frozen finds the loop's turn old and its own tick late. The loop has had no
+		// chance yet; it gets one tick.
+		frozen := now.Elapsed-last > n.cfg.SessionTTL/2
+		last = now.Elapsed
+		if frozen {
+			continue
+		}
+		if reason := n.stuck(ctx, now); reason != "" {
+			n.sessions.Orphan(reason)
+		} else {
+			n.sessions.Recover()
+		}
+	}
+}
+
+func (n *Node) stuck(ctx context.Context, now scheduler.Reading) string {
+	if since := now.Elapsed - time.Duration(n.pulse.turn.Load()); since > n.cfg.SessionTTL/2 {
+		return fmt.Sprintf("the loop has not turned for %s", since.Round(time.Millisecond))
+	}
+	waiting := n.pulse.waiting(now)
+	if waiting <= n.cfg.SessionTTL {
+		return ""
+	}
+	ask, cancel := context.WithTimeout(ctx, n.cfg.SessionTTL/4)
+	defer cancel()
+	if _, err := n.cfg.Client.Get(ask, n.cfg.Prefix+"meta"); err != nil {
+		return "" // etcd is away: that is not ours to die of
+	}
+	return fmt.Sprintf("a transaction has had no answer for %s while reads are answered", waiting.Round(time.Millisecond))
+}

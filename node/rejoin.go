@@ -1,0 +1,89 @@
+package node
+
+import (
+	"context"
+
+	"github.com/quorumcron/quorumcron/election"
+	"github.com/quorumcron/quorumcron/scheduler"
+)
+
+// takeSession takes in a change of what this process may do. Events are hints: no right follows from
+// one, and every right is proved by a guard in the transaction that uses it.
+func (n *Node) takeSession(ctx context.Context, e election.Event, now scheduler.Reading) {
+	switch e := e.(type) {
+	case election.Joined:
+		n.joined(ctx, e)
+	case election.MemberLost:
+		// The dispatcher will give our shards to others; its assignment moves the rules, and nothing of
+		// ours commits after it. Until then the claims of this process are as good as ever.
+		n.log.Warn("membership lost", "reason", e.Reason)
+	case election.TermBegan:
+		n.beginTerm(ctx, e.Guard)
+	case election.TermEnded:
+		n.endDispatch()
+	case election.LockLeaseOpened:
+		n.roomMade()
+	case election.LockLeaseRenewed:
+		n.held.trust(e.ID)
+		n.lockCheck.Store(true)
+		n.followers.Go(func() { n.closeForgotten(ctx) })
+		n.roomMade()
+	case election.LockLeaseDoubted:
+		n.held.doubt(e.ID) // grants not yet started are dropped (rule 11)
+		if e.Held == 0 {
+			n.sessions.Retire(e.ID)
+		}
+	case election.LockLeaseLost:
+		n.lockLeaseLost(e.ID, now)
+	}
+}
+
+// joined notes under which ID assignments will name this process. What a former ID owned is nobody's:
+// it is dropped here, and read anew when an assignment names the new one (rule 12).
+func (n *Node) joined(ctx context.Context, e election.Joined) {
+	n.memberID = e.Member.ID()
+	n.log.Info("joined", "incarnation", e.Member.Incarnation)
+	if r := n.rules.Load(); r != nil {
+		n.own(ctx, *r)
+	}
+	if n.draining.Load() && !e.Member.Draining {
+		n.followers.Go(func() { _, _ = n.Drain(ctx) })
+	}
+	n.followers.Go(func() { n.sendSpooled(ctx) })
+}
+
+// lockLeaseLost notes that the locks under a lease are gone. What runs under it goes on until its
+// deadlines; the entries are settled as anybody's whose lock is gone.
+func (n *Node) lockLeaseLost(lease int64, now scheduler.Reading) {
+	n.held.doubt(lease)
+	for _, h := range n.held.all() {
+		t := n.view.jobs[h.job]
+		if h.lease != lease || t == nil {
+			continue
+		}
+		if e, inFlight := t.entry(h.firing); inFlight && e.Nonce == h.nonce {
+			t.learn(e, 0, nil, now)
+			n.view.agenda.Soon(h.job)
+		}
+	}
+}
+
+// beginTerm starts the dispatcher's duties. A former term has ended before a new one begins.
+func (n *Node) beginTerm(ctx context.Context, guard scheduler.Guard) {
+	n.endDispatch()
+	term, end := context.WithCancel(ctx)
+	n.endTerm = end
+	n.metrics.isDispatcher.Set(1)
+	n.followers.Go(func() {
+		defer end()
+		n.dispatch(term, guard)
+	})
+}
+
+func (n *Node) endDispatch() {
+	if n.endTerm != nil {
+		n.endTerm()
+		n.endTerm = nil
+	}
+	n.metrics.isDispatcher.Set(0)
+}

@@ -1,0 +1,95 @@
+package node
+
+import (
+	"context"
+
+	"github.com/quorumcron/quorumcron/scheduler"
+	"github.com/quorumcron/quorumcron/store"
+)
+
+// takeRules takes in the rules after a change: which shards are this member's, and under which
+// revision claims are planned.
+func (n *Node) takeRules(ctx context.Context, r store.Rules) {
+	n.rules.Store(&r)
+	n.dispatching.noteRules(r)
+	v := n.view
+	v.rulesRevision = r.Revision
+	n.own(ctx, r)
+	for name := range v.fenced {
+		delete(v.fenced, name)
+		v.agenda.Soon(name)
+	}
+}
+
+// own compares what the rules give this member with what it has. A shard that is gained, in any pool,
+// is read anew at or after these rules, for a former owner may have written its states until then
+// (rule 12); jobs of what is lost are forgotten.
+func (n *Node) own(ctx context.Context, r store.Rules) {
+	v := n.view
+	self := n.memberID
+	owned := map[poolShard]bool{}
+	gained := map[scheduler.Shard]bool{}
+	kept := map[scheduler.Shard]bool{}
+	for pool, a := range r.Assignments {
+		// With a version left out, somebody else may have owned a shard of ours in between.
+		missed := r.Versions[pool] > v.versions[pool]+1
+		for s := range scheduler.ShardCount {
+			shard := scheduler.Shard(s)
+			if self == "" || a.Owner(shard) != self {
+				continue
+			}
+			ps := poolShard{pool, shard}
+			owned[ps] = true
+			kept[shard] = true
+			if !v.owned[ps] || missed {
+				gained[shard] = true
+			}
+		}
+	}
+	v.owned, v.versions = owned, r.Versions
+	n.shardsOwned.Store(int64(len(owned)))
+	for shard, f := range v.shards {
+		if !kept[shard] || gained[shard] {
+			f.stop()
+			delete(v.shards, shard)
+		}
+	}
+	for name, t := range v.jobs {
+		if !owned[poolShard{t.pool, t.shard}] {
+			v.forget(name)
+		}
+	}
+	for shard := range gained {
+		n.followShard(ctx, shard, r.Revision)
+	}
+}
+
+// followShard starts the follower of a shard.
+func (n *Node) followShard(ctx context.Context, shard scheduler.Shard, atLeast int64) {
+	follow, stop := context.WithCancel(ctx)
+	f := &followed{stop: stop}
+	n.view.shards[shard] = f
+	n.followers.Go(func() {
+		// It ends only with its context.
+		_ = n.store.FollowShard(follow, shard, atLeast, func(u store.ShardUpdate) {
+			n.inbox.post(func(now scheduler.Reading) { n.takeShard(ctx, f, u, now) })
+		})
+	})
+}
+
+// loaded says whether the shard has been read since it was gained: before that a copy of a state may be
+// older than a former owner's last write, and nothing is planned on it.
+func (v *view) loaded(shard scheduler.Shard) bool {
+	f := v.shards[shard]
+	return f != nil && f.loaded
+}
+
+// shardsLoaded says whether every shard that is followed has been read once.
+func (v *view) shardsLoaded() bool {
+	for _, f := range v.shards {
+		if !f.loaded {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,203 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/quorumcron/quorumcron/scheduler"
+	"github.com/quorumcron/quorumcron/scheduler/cron"
+	"github.com/quorumcron/quorumcron/store"
+)
+
+// statusTimeout bounds each question that Status asks etcd: while etcd is away it answers with what
+// is known.
+const statusTimeout = 2 * time.Second
+
+// Status is the cluster as this member sees it. It answers while etcd is away too, with what it
+// remembers and why it is not ready.
+func (n *Node) Status(ctx context.Context) (scheduler.ClusterStatus, error) {
+	ready := n.Ready()
+	s := scheduler.ClusterStatus{Readiness: ready, Member: n.cfg.Name, Now: n.cfg.Clock().Wall}
+	if meta := n.meta.Load(); meta != nil {
+		s.ClusterID, s.Format = meta.ClusterID, meta.Format
+	}
+	rules := n.rules.Load()
+	if rules == nil {
+		return s, nil
+	}
+	ask, done := context.WithTimeout(ctx, statusTimeout)
+	defer done()
+	if fresh, err := n.store.ReadRules(ask); err == nil {
+		rules = &fresh
+	} else {
+		s.Warnings = append(s.Warnings, "etcd does not answer; this is what "+n.cfg.Name+" remembers: "+err.Error())
+	}
+	members, _ := n.dispatching.liveMembers()
+	live := map[string]bool{}
+	for _, m := range members {
+		live[m.ID()] = true
+	}
+	all := rules.Assignments[scheduler.PoolAll]
+	owned := map[string]int{}
+	for shard := range scheduler.ShardCount {
+		if id := all.Owner(scheduler.Shard(shard)); live[id] {
+			s.ShardsOwned++
+			owned[id]++
+		}
+	}
+	if name, err := n.sessions.Dispatcher(ask); err == nil {
+		s.Dispatcher = name
+	}
+	for _, m := range members {
+		s.Members = append(s.Members, scheduler.MemberView{
+			Member: m, ShardsOwned: owned[m.ID()], Dispatcher: m.Name == s.Dispatcher,
+		})
+	}
+	for _, q := range rules.Quarantined {
+		s.Quarantined = append(s.Quarantined, scheduler.Quarantined{Key: q.Key, Problem: q.Err.Error()})
+	}
+	s.Etcd = n.etcdHealth(ask)
+	n.account(ctx, &s)
+	s.Warnings = append(s.Warnings, n.warnings(s, *rules, members)...)
+	return s, nil
+}
+
+// Members are the live members, by name.
+func (n *Node) Members(ctx context.Context) ([]scheduler.MemberView, error) {
+	s, err := n.Status(ctx)
+	if err == nil && s.Members == nil && !s.Readiness.Ready {
+		return nil, fmt.Errorf("%w: %s", scheduler.ErrUnavailable, strings.Join(s.Readiness.Reasons(), "; "))
+	}
+	return s.Members, err
+}
+
+// account reads every job with its state, and counts the instants that no decision covers. It costs a
+// read of all jobs, which is why nothing but a question does it.
+func (n *Node) account(ctx context.Context, s *scheduler.ClusterStatus) {
+	now := n.cfg.Clock()
+	err := n.store.EachJob(ctx, func(r store.JobRecord, unreadable *store.Quarantined) {
+		if unreadable != nil {
+			s.Quarantined = append(s.Quarantined, scheduler.Quarantined{Key: unreadable.Key, Problem: unreadable.Err.Error()})
+			return
+		}
+		table, err := cron.Compile(r.Job.Schedule.Spec())
+		if err != nil || r.StateRevision == 0 {
+			return
+		}
+		s.Unaccounted += scheduler.Unaccounted(scheduler.View{
+			Job: r.Job, Timetable: table, State: r.State, StateRevision: r.StateRevision,
+		}, now)
+	})
+	if err != nil {
+		s.Warnings = append(s.Warnings, "not all jobs could be looked at: "+err.Error())
+	}
+}
+
+// warnings are what an operator should look at though nothing has failed.
+func (n *Node) warnings(s scheduler.ClusterStatus, rules store.Rules, members []scheduler.Member) []string {
+	var w []string
+	for _, pool := range slices.Sorted(keysOf(rules.Assignments)) {
+		if len(rules.Assignments[pool].Members) == 0 {
+			w = append(w, fmt.Sprintf("pool %s has no member: its jobs cannot fire", pool))
+		}
+	}
+	if n.full() {
+		w = append(w, "as many attempts run on "+n.cfg.Name+" as may: due instants wait")
+	}
+	for _, m := range members {
+		if m.TZData != cron.Version() {
+			w = append(w, fmt.Sprintf("member %s has time zones %s, %s has %s: upgrade one of them", m.Name, m.TZData, n.cfg.Name, cron.Version()))
+		}
+	}
+	if e := s.Etcd; e != nil {
+		for _, a := range e.Alarms {
+			w = append(w, "etcd raises "+a+": nothing can be granted until it is cleared")
+		}
+		if e.Revision-e.CompactRevision > 5_000_000 {
+			w = append(w, "etcd has not compacted its history for over 5 million revisions: switch on auto-compaction")
+		}
+	}
+	return w
+}
+
+func keysOf[V any](m map[string]V) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// etcdHealth asks etcd how it is; nil while it does not answer.
+func (n *Node) etcdHealth(ctx context.Context) *scheduler.EtcdHealth {
+	endpoints := n.cfg.Client.Endpoints()
+	if len(endpoints) == 0 || n.cfg.Client.Maintenance == nil {
+		return nil
+	}
+	status, err := n.cfg.Client.Status(ctx, endpoints[0])
+	if err != nil {
+		return nil
+	}
+	h := &scheduler.EtcdHealth{
+		Endpoints: endpoints, Version: status.Version, Revision: status.Header.GetRevision(),
+		DBSize: status.DbSize, DBInUse: status.DbSizeInUse, DBQuota: status.DbSizeQuota,
+	}
+	if list, err := n.cfg.Client.MemberList(ctx); err == nil {
+		h.Members = len(list.Members)
+	}
+	if alarms, err := n.cfg.Client.AlarmList(ctx); err == nil {
+		for _, a := range alarms.Alarms {
+			h.Alarms = append(h.Alarms, a.Alarm.String())
+		}
+	}
+	h.CompactRevision = n.compacted(ctx)
+	return h
+}
+
+// compacted is the revision up to which etcd has compacted, found by asking for the oldest history:
+// etcd refuses with the revision that it still has.
+func (n *Node) compacted(ctx context.Context) int64 {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for r := range n.cfg.Client.Watch(ctx, n.cfg.Prefix+"meta", clientv3.WithRev(1)) {
+		return r.CompactRevision // 0 when nothing has been compacted: the event of its first put came
+	}
+	return 0
+}
+
+// ownerOf names the member that owns a job's shard in its pool, as the rules last delivered say.
+func (n *Node) ownerOf(pool string, job scheduler.JobName) string {
+	rules := n.rules.Load()
+	if rules == nil {
+		return ""
+	}
+	id := rules.Assignments[pool].Owner(scheduler.ShardOf(job))
+	name, _, _ := strings.Cut(id, "#")
+	return name
+}
+
+// poolWarnings says if nobody could run a job.
+func (n *Node) poolWarnings(job scheduler.Job) []string {
+	members, known := n.dispatching.liveMembers()
+	if !known {
+		return nil
+	}
+	pool := scheduler.PoolOf(job)
+	for _, m := range members {
+		if pool.Matches(m) {
+			return nil
+		}
+	}
+	wants := fmt.Sprintf("labels %v", pool.Selector)
+	if pool.Handler != "" {
+		wants += fmt.Sprintf(" and handler %q", pool.Handler)
+	}
+	return []string{fmt.Sprintf("no live member has %s: the job cannot fire until one joins", wants)}
+}

@@ -1,0 +1,205 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/quorumcron/quorumcron/scheduler"
+	"github.com/quorumcron/quorumcron/store"
+)
+
+// This file is what is looked after beside the firing path: locks that nobody holds (rule 3), watch
+// events that were lost, and results that wait for etcd.
+
+// watchLocks compares, every TTL while there are locks, the keys of the lock leases with what is held.
+func (n *Node) watchLocks(ctx context.Context) {
+	for sleep(ctx, n.cfg.SessionTTL) {
+		if !n.held.none() || n.lockCheck.CompareAndSwap(true, false) {
+			n.closeForgotten(ctx)
+		}
+	}
+}
+
+// closeForgotten closes the locks of this process that nothing holds: Finish with LOST(never
+// started). Without it a lock whose Begin was resolved by nobody would keep its job blocked for as
+// long as the lease is kept alive.
+func (n *Node) closeForgotten(ctx context.Context) {
+	// The listing comes first and is compared with what is held at the moment of comparing: a lock
+	// that was taken after the listing is not in it, and one whose Begin was on its way is held.
+	listed, err := n.sessions.ListLocks(ctx)
+	if err != nil && ctx.Err() == nil {
+		n.log.Debug("locks not listed", "err", err)
+	}
+	for _, keys := range listed {
+		for _, key := range keys {
+			firing, _, ok := n.store.ParseLock(key)
+			if !ok || n.held.find(firing) != nil {
+				continue
+			}
+			if err := n.closeLock(ctx, key); err != nil && ctx.Err() == nil {
+				n.log.Warn("forgotten lock not closed", "firing", firing.String(), "err", err)
+			}
+		}
+	}
+}
+
+// closeLock ends the attempt of a lock that nothing holds.
+func (n *Node) closeLock(ctx context.Context, key string) error {
+	lock, err := n.store.ReadLock(ctx, key)
+	if err != nil || lock == nil || n.held.has(lock.Nonce) {
+		return err
+	}
+	shard := scheduler.ShardOf(lock.Job)
+	state, _, err := n.store.ReadState(ctx, shard, lock.Job)
+	if err != nil {
+		return err
+	}
+	entry := entryOf(state, lock.Firing)
+	run := withAttempts(scheduler.Run{
+		Job: lock.Job, Firing: lock.Firing, Generation: entry.Generation, Slot: lock.Slot,
+	}, entry.Past, scheduler.Attempt{
+		Number: lock.Attempt, Token: lock.Token, Member: lock.Member, Granted: entry.Granted,
+		Verdict: scheduler.Lost, Reason: scheduler.ReasonNeverStarted,
+		Message: "its grant was found without anybody holding it",
+	})
+	recorded, err := n.store.Finish(ctx, store.Finish{
+		Lock:  scheduler.Lock{Firing: lock.Firing, Part: lock.Part, Token: lock.Token, Nonce: lock.Nonce},
+		Shard: shard, Job: lock.Job, Run: run, Slot: lock.Slot,
+	})
+	if err == nil && recorded {
+		n.log.Warn("forgotten lock closed", "job", lock.Job.String(), "firing", lock.Firing.String(), "token", lock.Token)
+		n.metrics.recorded(scheduler.Lost)
+		n.runEvents.publish(scheduler.RunEvent{Run: run, Finished: true})
+	}
+	return err
+}
+
+const (
+	// marksEvery is how often lost watch events are looked for.
+	marksEvery = time.Minute
+	// eventLost is how long an event may be missing before its shard is read anew.
+	eventLost = 5 * time.Second
+)
+
+// watchMarks finds shards whose watch has lost an event: the mark (or a waiting trigger) is newer than
+// what was delivered, and still is a few seconds later. Only those shards are read again.
+func (n *Node) watchMarks(ctx context.Context) {
+	for sleep(ctx, marksEvery) {
+		marks, err := n.store.ReadMarks(ctx)
+		if err != nil {
+			continue
+		}
+		if !sleep(ctx, eventLost) {
+			return
+		}
+		n.inbox.post(func(scheduler.Reading) {
+			for shard, f := range n.view.shards {
+				if !f.loaded || marks.Jobs[shard] <= f.jobsSeen && marks.Triggers[shard] <= f.triggersSeen {
+					continue
+				}
+				n.log.Warn("watch event lost, shard read again", "shard", int(shard),
+					"definition", marks.Jobs[shard], "seen", f.jobsSeen, "trigger", marks.Triggers[shard], "seenTrigger", f.triggersSeen)
+				n.metrics.eventsLost.Inc()
+				f.stop()
+				n.followShard(ctx, shard, marks.Revision)
+			}
+		})
+	}
+}
+
+// spooledResult is what the spool keeps of a result: enough to write it as a late one.
+type spooledResult struct {
+	Finish store.Finish
+}
+
+// spoolLater keeps a result in the spool if it has not been recorded within the patience. The caller
+// calls the returned function once, when it knows: it removes the result again if it was recorded,
+// makes sure that it is kept if not, and reports whether it is.
+func (n *Node) spoolLater(ctx context.Context, f store.Finish, patience time.Duration) func(recorded bool) (kept bool) {
+	if n.spool == nil {
+		return func(bool) bool { return false }
+	}
+	id := fmt.Sprintf("%s/%d", f.Lock.Firing, f.Lock.Token)
+	put := make(chan bool, 1) // one answer, from the timer or from the caller
+	keep := func() {
+		data, err := json.Marshal(spooledResult{Finish: f})
+		if err == nil {
+			err = n.spool.Put(id, data)
+		}
+		if err != nil {
+			n.log.Error("result not spooled", "firing", f.Lock.Firing.String(), "err", err)
+		}
+		put <- err == nil
+	}
+	timer := time.AfterFunc(patience, keep)
+	return func(recorded bool) bool {
+		switch {
+		case recorded && timer.Stop():
+			return false // it was never put
+		case !recorded && timer.Stop():
+			keep()
+		}
+		kept := <-put
+		if kept && recorded {
+			if err := n.spool.Delete(id); err != nil {
+				n.log.Warn("recorded result not removed from the spool", "firing", f.Lock.Firing.String(), "err", err)
+			}
+		}
+		return kept && !recorded
+	}
+}
+
+// sendSpooled writes the results that an earlier process of this member could not. They are late by
+// definition: that process's locks have been revoked.
+func (n *Node) sendSpooled(ctx context.Context) {
+	if n.spool == nil {
+		return
+	}
+	entries, err := n.spool.All()
+	if err != nil {
+		n.log.Error("spool not read", "err", err)
+		return
+	}
+	for _, e := range entries {
+		var r spooledResult
+		if err := json.Unmarshal(e.Data, &r); err != nil {
+			n.log.Error("spooled result unreadable, dropped", "id", e.ID, "err", err)
+		} else if err := n.sendLate(ctx, r.Finish); err != nil {
+			n.log.Warn("spooled result not recorded yet", "id", e.ID, "err", err)
+			continue
+		}
+		if err := n.spool.Delete(e.ID); err != nil {
+			n.log.Warn("spooled result not removed", "id", e.ID, "err", err)
+		}
+	}
+}
+
+// sendLate writes one result of a former process, whichever way is open.
+func (n *Node) sendLate(ctx context.Context, f store.Finish) error {
+	recorded, err := n.store.Finish(ctx, f)
+	if err != nil || recorded {
+		return err
+	}
+	late, err := n.store.FinishLate(ctx, f)
+	if err == nil && !late.Recorded {
+		n.log.Warn("late result dropped", "firing", f.Lock.Firing.String(), "why", late.Dropped)
+		n.metrics.resultsDropped.Inc()
+	}
+	return err
+}
+
+// followCancels ends attempts that somebody asked to end (rule 13). A cancel that concerns nothing held
+// here came too late: it is removed.
+func (n *Node) followCancels(ctx context.Context) {
+	_ = n.store.FollowQueue(ctx, n.cfg.Name, func(c store.Cancel) {
+		if h := n.held.find(c.Firing); h != nil && h.wanted(c.Token) {
+			n.log.Info("attempt canceled", "job", c.Job.String(), "firing", c.Firing.String(), "caller", c.Caller)
+			return
+		}
+		if err := n.store.DropCancel(ctx, n.cfg.Name, c.Firing); err != nil && ctx.Err() == nil {
+			n.log.Debug("cancel not removed", "firing", c.Firing.String(), "err", err)
+		}
+	})
+}

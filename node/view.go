@@ -1,0 +1,232 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/quorumcron/quorumcron/scheduler"
+	"github.com/quorumcron/quorumcron/scheduler/cron"
+	"github.com/quorumcron/quorumcron/store"
+)
+
+// view is what this member knows: the jobs of the shards it owns. Only the loop touches it.
+type view struct {
+	jobs map[scheduler.JobName]*tracked
+	// byShard are the same jobs, so that a snapshot costs what its shard holds.
+	byShard map[scheduler.Shard]map[scheduler.JobName]*tracked
+	shards  map[scheduler.Shard]*followed
+	agenda  *scheduler.Agenda
+	// thirsty are jobs that had something to begin while there was no room for it.
+	thirsty map[scheduler.JobName]struct{}
+	// fenced are jobs whose claim was refused because the rules had moved; they are planned again
+	// when the watch has caught up.
+	fenced map[scheduler.JobName]struct{}
+
+	rulesRevision int64
+	owned         map[poolShard]bool
+	versions      map[string]int64 // of the assignments that owned was made from, by pool
+}
+
+// poolShard is what an assignment gives to a member.
+type poolShard struct {
+	pool  string
+	shard scheduler.Shard
+}
+
+// followed is a shard that is being followed.
+type followed struct {
+	stop   context.CancelFunc
+	loaded bool // its first snapshot has come
+	// The revisions of the newest definition and of the newest trigger that were delivered.
+	jobsSeen, triggersSeen int64
+}
+
+// tracked is what the loop knows of one job it owns.
+type tracked struct {
+	job       scheduler.Job
+	shard     scheduler.Shard
+	pool      string
+	timetable *cron.Timetable
+	triggers  []scheduler.Trigger
+
+	state         scheduler.State
+	stateRevision int64 // 0: not known yet, nothing is planned
+	facts         map[scheduler.Firing]scheduler.Fact
+	// follows are the followers of attempts in flight that this process does not hold.
+	follows map[scheduler.Firing]context.CancelFunc
+
+	// busy says that a write of the state is on its way; there is at most one.
+	busy     bool
+	reloaded time.Duration // elapsed clock at the last reload, 0 for never
+	// unreadable is why the job cannot be planned; it is reported, and every other job goes on.
+	unreadable string
+}
+
+func newView() *view {
+	return &view{
+		jobs:    map[scheduler.JobName]*tracked{},
+		byShard: map[scheduler.Shard]map[scheduler.JobName]*tracked{},
+		shards:  map[scheduler.Shard]*followed{},
+		agenda:  scheduler.NewAgenda(),
+		thirsty: map[scheduler.JobName]struct{}{},
+		fenced:  map[scheduler.JobName]struct{}{},
+		owned:   map[poolShard]bool{},
+	}
+}
+
+// define takes in a definition. It says whether the job is ours to plan.
+func (v *view) define(shard scheduler.Shard, job scheduler.Job) (*tracked, bool) {
+	pool := scheduler.PoolOf(job).ID
+	if !v.owned[poolShard{pool, shard}] {
+		v.forget(job.Name)
+		return nil, false
+	}
+	t := v.jobs[job.Name]
+	if t == nil {
+		t = &tracked{facts: map[scheduler.Firing]scheduler.Fact{}, follows: map[scheduler.Firing]context.CancelFunc{}}
+		v.jobs[job.Name] = t
+		if v.byShard[shard] == nil {
+			v.byShard[shard] = map[scheduler.JobName]*tracked{}
+		}
+		v.byShard[shard][job.Name] = t
+	}
+	if t.job.UID != job.UID { // the name was deleted and applied again
+		t.drop()
+		t.stateRevision, t.triggers = 0, nil
+	}
+	t.job, t.shard, t.pool, t.unreadable = job, shard, pool, ""
+	t.timetable = nil
+	if !job.Tombstone() {
+		table, err := cron.Compile(job.Schedule.Spec())
+		if err != nil { // stored by a newer version, or by hand: apply refuses these
+			t.unreadable = err.Error()
+		}
+		t.timetable = table
+	}
+	return t, true
+}
+
+// retain drops the jobs and triggers of a shard that its new snapshot does not hold. (What it holds is
+// taken in as any update is.)
+func (v *view) retain(u store.ShardUpdate) {
+	there := map[scheduler.JobName]bool{}
+	for _, r := range u.Jobs {
+		there[r.Job.Name] = true
+	}
+	for name, t := range v.byShard[u.Shard] {
+		if t.triggers = nil; !there[name] {
+			v.forget(name)
+		}
+	}
+}
+
+// forget drops a job: it is gone, or somebody else's.
+func (v *view) forget(name scheduler.JobName) {
+	if t := v.jobs[name]; t != nil {
+		t.drop()
+		delete(v.byShard[t.shard], name)
+	}
+	delete(v.jobs, name)
+	delete(v.thirsty, name)
+	delete(v.fenced, name)
+	v.agenda.Remove(name)
+}
+
+// settle takes in a state value, unless a newer one is known. It reports whether it was news.
+func (t *tracked) settle(state scheduler.State, revision int64) bool {
+	if revision <= t.stateRevision {
+		return false
+	}
+	t.state, t.stateRevision = scheduler.Fill(state, revision), revision
+	inFlight := map[scheduler.Firing]bool{}
+	for _, e := range t.state.Entries {
+		inFlight[e.Firing] = true
+	}
+	for f, stop := range t.follows {
+		if !inFlight[f] {
+			stop()
+			delete(t.follows, f)
+		}
+	}
+	for f := range t.facts {
+		if !inFlight[f] {
+			delete(t.facts, f)
+		}
+	}
+	return true
+}
+
+// learn takes in what was seen of the entry's attempt: the create revision of its lock (0: none), and
+// the record in its slot if it holds the attempt's end. GoneSince keeps the first moment that the
+// lock was seen gone, so that looking again never restarts a hold; a record, once seen, stays seen.
+func (t *tracked) learn(e scheduler.Entry, lock int64, record *scheduler.Run, now scheduler.Reading) {
+	old := t.facts[e.Firing]
+	if old.Attempt != e.Attempt {
+		old = scheduler.Fact{}
+	}
+	fact := scheduler.Fact{Attempt: e.Attempt, Lock: lock, Record: record}
+	switch {
+	case old.Record != nil:
+		fact = old
+	case record != nil:
+		fact.RecordedSince = now.Elapsed
+	case lock == 0 && old.Attempt != 0 && old.Lock == 0:
+		fact = old
+	case lock == 0:
+		fact.GoneSince = now.Elapsed
+	default:
+		fact.Ending, fact.EndingSince = old.Ending, old.EndingSince
+	}
+	t.facts[e.Firing] = fact
+}
+
+// ending notes that the attempt has ended here and its Finish is on its way.
+func (t *tracked) ending(f scheduler.Firing, attempt int, now scheduler.Reading) {
+	if fact, ok := t.facts[f]; ok && fact.Attempt == attempt && fact.Record == nil {
+		fact.Ending, fact.EndingSince = true, now.Elapsed
+		t.facts[f] = fact
+	}
+}
+
+// entry returns the entry of f, if it is in flight.
+func (t *tracked) entry(f scheduler.Firing) (scheduler.Entry, bool) {
+	i := slices.IndexFunc(t.state.Entries, func(e scheduler.Entry) bool { return e.Firing == f })
+	if i < 0 {
+		return scheduler.Entry{}, false
+	}
+	return t.state.Entries[i], true
+}
+
+func (t *tracked) addTrigger(tr scheduler.Trigger) {
+	i := slices.IndexFunc(t.triggers, func(o scheduler.Trigger) bool { return o.ID == tr.ID })
+	if i >= 0 {
+		t.triggers[i] = tr
+		return
+	}
+	t.triggers = append(t.triggers, tr)
+	slices.SortFunc(t.triggers, func(a, b scheduler.Trigger) int { return int(a.Revision - b.Revision) })
+}
+
+func (t *tracked) removeTrigger(id string) {
+	t.triggers = slices.DeleteFunc(slices.Clone(t.triggers), func(o scheduler.Trigger) bool { return o.ID == id })
+}
+
+// drop ends the followers of a job that is no longer planned here.
+func (t *tracked) drop() {
+	for f, stop := range t.follows {
+		stop()
+		delete(t.follows, f)
+	}
+	clear(t.facts)
+}
+
+// planning is the value PlanJob is asked with.
+func (t *tracked) planning(room, endsOnly bool, notBeyond time.Time) scheduler.View {
+	return scheduler.View{
+		Job: t.job, Timetable: t.timetable,
+		State: t.state, StateRevision: t.stateRevision,
+		Triggers: t.triggers, Facts: t.facts,
+		Room: room, EndsOnly: endsOnly, NotBeyond: notBeyond,
+	}
+}
