@@ -271,6 +271,7 @@ func (p *packer) sendFailed(ctx context.Context, group []*op, err error) {
 		p.send(ctx, group[len(group)/2:])
 		return
 	}
+	leased := slices.ContainsFunc(group, func(o *op) bool { return o.lease != 0 })
 	var others []*op
 	p.mu.Lock()
 	if end == endUnknown {
@@ -282,7 +283,7 @@ func (p *packer) sendFailed(ctx context.Context, group []*op, err error) {
 		switch {
 		case end == endLease && o.lease != 0:
 			p.answer(o, opResult{leaseGone: true})
-		case end == endLease && len(group) > 1:
+		case end == endLease && leased:
 			others = append(others, o) // Nothing of the group was applied, and these put under no lease.
 		default:
 			p.answer(o, opResult{err: failure(err)})
