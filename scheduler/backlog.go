@@ -117,7 +117,7 @@ func (p *planner) drawBacklog() *Decision {
 	p.s.Backlog = nil
 	given := b.Count - 1
 	if given > 0 { // left by a policy that draws more than one
-		before := b.Last.Add(-time.Second)
+		before := p.v.Timetable.Last(b.First.Add(-time.Second), b.Last.Add(-time.Second))
 		p.s.account(p.v.Timetable, Range{Verdict: Missed, Reason: ReasonCatchUp, First: b.First, Last: before, Count: given})
 	}
 	d := p.beginInstant(b.Last, Due(p.v.Job, p.v.Timetable, b.Last))
