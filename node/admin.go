@@ -93,13 +93,20 @@ func (n *Node) Job(ctx context.Context, name scheduler.JobName) (scheduler.JobVi
 	if err != nil {
 		return scheduler.JobView{}, err
 	}
-	return n.jobView(r, n.cfg.Clock().Wall, true), nil
+	records := []store.JobRecord{r}
+	if err := n.store.ShowSettled(ctx, records); err != nil {
+		return scheduler.JobView{}, err
+	}
+	return n.jobView(records[0], n.cfg.Clock().Wall, true), nil
 }
 
 // Jobs reads the next jobs by namespace and name; fewer than q.Limit means that there are no more.
 func (n *Node) Jobs(ctx context.Context, q scheduler.JobQuery) ([]scheduler.JobView, error) {
 	records, err := n.store.Jobs(ctx, q)
 	if err != nil {
+		return nil, err
+	}
+	if err := n.store.ShowSettled(ctx, records); err != nil {
 		return nil, err
 	}
 	now := n.cfg.Clock().Wall
