@@ -92,7 +92,7 @@ func (k *keeper) folders() error {
 		return fmt.Errorf("list scratch directories: %w", err)
 	}
 	for _, dir := range old {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := removeTree(dir); err != nil {
 			k.log.Warn("scratch directory not removed", "path", dir, "err", err)
 		}
 	}

@@ -160,7 +160,23 @@ func (p *program) clean() error {
 	if p == nil || p.scratch == "" {
 		return nil
 	}
-	return os.RemoveAll(p.scratch)
+	return removeTree(p.scratch)
+}
+
+// removeTree removes a folder, also one with folders in it that are closed to writing, as programs make
+// them to protect a cache.
+func removeTree(root string) error {
+	err := os.RemoveAll(root)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if entry != nil && entry.IsDir() && err == nil {
+			os.Chmod(path, 0o700) // An error shows when it is removed.
+		}
+		return nil
+	})
+	return os.RemoveAll(root)
 }
 
 // mergeEnv joins environments; of several entries of one name the last counts.
