@@ -72,7 +72,7 @@ func (n *Node) begin(ctx context.Context, f firing) {
 		Verdict: scheduler.Lost, Reason: scheduler.ReasonNeverStarted,
 		Message: "the grant was too old, or its session too doubtful, to start it",
 	}
-	if n.mayStart(h, begun, resolved) {
+	if n.mayStart(ctx, h, begun, resolved) {
 		n.runEvents.publish(scheduler.RunEvent{Run: withAttempts(run, entry.Past, attempt)})
 		result = n.execute(attemptCtx, f.job, h, lock)
 		n.inbox.post(func(now scheduler.Reading) { n.attemptEnding(f.job, entry, now) })
@@ -92,10 +92,10 @@ func (n *Node) begin(ctx context.Context, f firing) {
 
 // mayStart says whether a grant is young and sure enough to be acted on. A grant that had to be
 // resolved is judged like any other, by when its Begin was sent.
-func (n *Node) mayStart(h *held, begun scheduler.Reading, resolved bool) bool {
+func (n *Node) mayStart(ctx context.Context, h *held, begun scheduler.Reading, resolved bool) bool {
 	now := n.cfg.Clock()
 	life := n.sessions.LockLife(h.lease)
-	if n.held.isDoubted(h.lease) || !life.MayStart(begun.Elapsed, now.Elapsed) {
+	if ctx.Err() != nil || n.held.isDoubted(h.lease) || !life.MayStart(begun.Elapsed, now.Elapsed) {
 		n.log.Warn("grant not started", "job", h.job.String(), "firing", h.firing.String(),
 			"age", now.Elapsed-begun.Elapsed, "resolved", resolved)
 		return false

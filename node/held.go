@@ -109,6 +109,16 @@ func (h *holdings) find(f scheduler.Firing) *held {
 	return nil
 }
 
+// cancelAttempt ends the attempt of a firing that has the token. It reports whether one may have it.
+func (h *holdings) cancelAttempt(f scheduler.Firing, token int64) bool {
+	for _, a := range h.all() { // a lost attempt may still run here beside the one that followed it
+		if a.firing == f && a.wanted(token) {
+			return true
+		}
+	}
+	return false
+}
+
 // count returns how many command and handler attempts are held.
 func (h *holdings) count() (commands, handlers int) {
 	h.mu.Lock()

@@ -37,9 +37,11 @@ type start struct {
 type bubbleMember struct {
 	*Node
 	link *memetcd.Link
-	stop context.CancelFunc
-	end  context.CancelFunc // of its client
-	done chan error
+	// unreachable says that its link is cut, so that it is not asked.
+	unreachable bool
+	stop        context.CancelFunc
+	end         context.CancelFunc // of its client
+	done        chan error
 }
 
 func newBubble(t *testing.T) *bubble {
@@ -145,10 +147,12 @@ func (b *bubble) ready() {
 	}
 }
 
-// any returns some member.
+// any returns some member that can be asked.
 func (b *bubble) any() *bubbleMember {
 	for _, m := range b.members {
-		return m
+		if !m.unreachable {
+			return m
+		}
 	}
 	b.t.Fatal("no member")
 	return nil

@@ -145,6 +145,7 @@ func (n *Node) answered(ctx context.Context, job scheduler.Job, o store.Outcome,
 	case o.RulesMoved:
 		if n.view.rulesRevision < o.Rules {
 			n.view.fenced[job.Name] = struct{}{} // planned again when the watch has caught up
+			n.wantMarks()
 			return
 		}
 	case o.LeaseGone:
@@ -159,6 +160,14 @@ func (n *Node) answered(ctx context.Context, job scheduler.Job, o store.Outcome,
 	}
 	n.followEntries(ctx, t)
 	n.view.agenda.Soon(job.Name)
+}
+
+// wantMarks has lost watch events looked for now instead of within a minute.
+func (n *Node) wantMarks() {
+	select {
+	case n.marksWanted <- struct{}{}:
+	default:
+	}
 }
 
 // refusalPause spaces the tries after a refusal that brought no news, so that it can never become a

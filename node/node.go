@@ -46,6 +46,7 @@ type Node struct {
 	runEvents   *broadcast
 	dispatching *dispatcher
 	metrics     *metrics
+	marksWanted chan struct{}   // size 1: one token asks for a look at the marks
 	killed      context.Context // ends when the node is told to stop at once
 	kill        context.CancelFunc
 
@@ -96,7 +97,7 @@ func New(cfg Config) (*Node, error) {
 		cfg: cfg, log: cfg.Logger.With("member", cfg.Name),
 		store: store.New(cfg.Client, store.Config{Prefix: cfg.Prefix, Logger: cfg.Logger}),
 		inbox: newInbox(), held: newHoldings(), pulse: newPulse(), runEvents: newBroadcast(),
-		dispatching: newDispatcher(), killed: killed, kill: kill,
+		dispatching: newDispatcher(), marksWanted: make(chan struct{}, 1), killed: killed, kill: kill,
 		view: newView(), handlers: map[string]Handler{},
 	}
 	n.metrics = newMetrics(n, cfg.Metrics)
@@ -161,6 +162,9 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 
 	endLife()
+	for _, h := range n.held.all() { // after a kill or a failure; a drain leaves nothing
+		h.cancel(executor.ErrStopping)
+	}
 	n.followers.Wait()
 	n.firings.Wait()
 	endMiddle()

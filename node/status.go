@@ -21,6 +21,19 @@ const statusTimeout = 2 * time.Second
 // Status is the cluster as this member sees it. It answers while etcd is away too, with what it
 // remembers and why it is not ready.
 func (n *Node) Status(ctx context.Context) (scheduler.ClusterStatus, error) {
+	s, rules, members := n.overview(ctx)
+	if rules == nil {
+		return s, nil
+	}
+	s.Etcd = n.etcdHealth(ctx)
+	n.account(ctx, &s)
+	s.Warnings = append(s.Warnings, n.warnings(s, *rules, members)...)
+	return s, nil
+}
+
+// overview is what Status and Members have in common: who is there and owns what. The rules are nil
+// before this member has seen any.
+func (n *Node) overview(ctx context.Context) (scheduler.ClusterStatus, *store.Rules, []scheduler.Member) {
 	ready := n.Ready()
 	s := scheduler.ClusterStatus{Readiness: ready, Member: n.cfg.Name, Now: n.cfg.Clock().Wall}
 	if meta := n.meta.Load(); meta != nil {
@@ -28,7 +41,7 @@ func (n *Node) Status(ctx context.Context) (scheduler.ClusterStatus, error) {
 	}
 	rules := n.rules.Load()
 	if rules == nil {
-		return s, nil
+		return s, nil, nil
 	}
 	ask, done := context.WithTimeout(ctx, statusTimeout)
 	defer done()
@@ -61,19 +74,16 @@ func (n *Node) Status(ctx context.Context) (scheduler.ClusterStatus, error) {
 	for _, q := range rules.Quarantined {
 		s.Quarantined = append(s.Quarantined, scheduler.Quarantined{Key: q.Key, Problem: q.Err.Error()})
 	}
-	s.Etcd = n.etcdHealth(ask)
-	n.account(ctx, &s)
-	s.Warnings = append(s.Warnings, n.warnings(s, *rules, members)...)
-	return s, nil
+	return s, rules, members
 }
 
 // Members are the live members, by name.
 func (n *Node) Members(ctx context.Context) ([]scheduler.MemberView, error) {
-	s, err := n.Status(ctx)
-	if err == nil && s.Members == nil && !s.Readiness.Ready {
+	s, rules, _ := n.overview(ctx)
+	if rules == nil {
 		return nil, fmt.Errorf("%w: %s", scheduler.ErrUnavailable, strings.Join(s.Readiness.Reasons(), "; "))
 	}
-	return s.Members, err
+	return s.Members, nil
 }
 
 // account reads every job with its state, and counts the instants that no decision covers. It costs a
@@ -141,6 +151,8 @@ func (n *Node) etcdHealth(ctx context.Context) *scheduler.EtcdHealth {
 	if len(endpoints) == 0 || n.cfg.Client.Maintenance == nil {
 		return nil
 	}
+	ctx, done := context.WithTimeout(ctx, statusTimeout)
+	defer done()
 	status, err := n.cfg.Client.Status(ctx, endpoints[0])
 	if err != nil {
 		return nil

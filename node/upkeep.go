@@ -83,11 +83,22 @@ const (
 	eventLost = 5 * time.Second
 )
 
-// watchMarks finds shards whose watch has lost an event: the mark (or a waiting trigger) is newer than
-// what was delivered, and still is a few seconds later. Only those shards are read again.
+// watchMarks finds watches that have lost an event: the mark of a shard, one of its waiting triggers, or
+// the rules are newer than what was delivered, and still are a few seconds later. Only those are read
+// again. Claims that are refused because the rules have moved ask for a look at once.
 func (n *Node) watchMarks(ctx context.Context) {
-	for sleep(ctx, marksEvery) {
+	for {
+		select {
+		case <-n.marksWanted:
+		case <-time.After(marksEvery):
+		case <-ctx.Done():
+			return
+		}
 		marks, err := n.store.ReadMarks(ctx)
+		if err != nil {
+			continue
+		}
+		rules, err := n.store.ReadRules(ctx)
 		if err != nil {
 			continue
 		}
@@ -95,6 +106,11 @@ func (n *Node) watchMarks(ctx context.Context) {
 			return
 		}
 		n.inbox.post(func(scheduler.Reading) {
+			if rules.Revision > n.view.rulesRevision {
+				n.log.Warn("watch event lost, rules read again", "rules", rules.Revision, "seen", n.view.rulesRevision)
+				n.metrics.eventsLost.Inc()
+				n.takeRules(ctx, rules)
+			}
 			for shard, f := range n.view.shards {
 				if !f.loaded || marks.Jobs[shard] <= f.jobsSeen && marks.Triggers[shard] <= f.triggersSeen {
 					continue
@@ -194,7 +210,7 @@ func (n *Node) sendLate(ctx context.Context, f store.Finish) error {
 // here came too late: it is removed.
 func (n *Node) followCancels(ctx context.Context) {
 	_ = n.store.FollowQueue(ctx, n.cfg.Name, func(c store.Cancel) {
-		if h := n.held.find(c.Firing); h != nil && h.wanted(c.Token) {
+		if n.held.cancelAttempt(c.Firing, c.Token) {
 			n.log.Info("attempt canceled", "job", c.Job.String(), "firing", c.Firing.String(), "caller", c.Caller)
 			return
 		}

@@ -1,0 +1,256 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/quorumcron/quorumcron/executor"
+	"github.com/quorumcron/quorumcron/scheduler"
+)
+
+func TestTriggerFiresOncePerRequestID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := b.apply(handlerJob("manual", time.Hour, "work", ""))
+		var first scheduler.Firing
+		for i, name := range []string{"a", "b", "c"} { // any member serves it
+			receipt, err := b.members[name].Trigger(t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: "once"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				first = receipt.Firing
+			}
+			if receipt.Firing != first || receipt.Repeated != (i > 0) {
+				t.Errorf("call %d: firing %s, repeated %v; want %s", i, receipt.Firing, receipt.Repeated, first)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		if seen := b.witnessed(); len(seen) != 1 || seen[0].id.Firing != first {
+			t.Errorf("starts %v, want one of %s", seen, first)
+		}
+	})
+}
+
+func TestCancelEndsARunningAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := b.apply(handlerJob("long", time.Hour, "slow", "1h"))
+		receipt, err := b.any().Trigger(t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := b.run(job, 5*time.Second, "running", running)
+		for _, m := range b.members {
+			if m.cfg.Name == r.Last().Member {
+				continue // ask one that does not run it
+			}
+			member, err := m.Cancel(t.Context(), receipt.Firing)
+			if err != nil || member != r.Last().Member {
+				t.Fatalf("cancel told %q, %v; want member %q", member, err, r.Last().Member)
+			}
+			break
+		}
+		b.run(job, 2*time.Second, "CANCELED", func(r scheduler.Run) bool { return r.Last().Verdict == scheduler.Canceled })
+		if seen := b.witnessed(); len(seen) != 1 || !errors.Is(seen[0].cause, executor.ErrCanceled) {
+			t.Errorf("handler saw %+v, want ErrCanceled", seen)
+		}
+		if _, err := b.any().Cancel(t.Context(), receipt.Firing); !errors.Is(err, scheduler.ErrEnded) {
+			t.Errorf("cancel of an ended firing: %v, want ErrEnded", err)
+		}
+	})
+}
+
+func TestNothingIsGrantedAfterTheReplyToAPauseOrDelete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		paused := b.apply(handlerJob("paused", time.Second, "work", ""))
+		deleted := b.apply(handlerJob("deleted", time.Second, "work", ""))
+		time.Sleep(3300 * time.Millisecond)
+		if _, err := b.any().Pause(t.Context(), paused.Name, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.any().Delete(t.Context(), deleted.Name, 0); err != nil {
+			t.Fatal(err)
+		}
+		replied := time.Now().UTC()
+		time.Sleep(10 * time.Second)
+		for _, s := range b.witnessed() {
+			if s.at.After(replied) {
+				t.Errorf("firing %s of job %s started %s after the reply", s.id.Firing, s.id.Job, s.at.Sub(replied))
+			}
+		}
+		before := len(b.witnessed())
+		if _, err := b.any().Resume(t.Context(), paused.Name, 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if more := len(b.witnessed()) - before; more < 2 || more > 3 {
+			t.Errorf("%d starts in the 3 s after the resume, want 2 or 3: none of the pause's instants is made up", more)
+		}
+		b.accounts(paused, time.Now().Add(-2*time.Second))
+		if _, err := b.any().Job(t.Context(), deleted.Name); !errors.Is(err, scheduler.ErrNotFound) {
+			t.Errorf("deleted job: %v, want ErrNotFound", err)
+		}
+	})
+}
+
+func TestEditActsOnlyOnInstantsAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := b.apply(handlerJob("edited", time.Hour, "work", ""))
+		time.Sleep(30 * time.Minute)
+		job.Schedule.Every = time.Minute
+		b.apply(job) // 29 instants of the new schedule lie behind it
+		time.Sleep(150 * time.Second)
+		if n := len(b.witnessed()); n < 2 || n > 3 {
+			t.Errorf("%d starts in the 150 s after the edit, want 2 or 3", n)
+		}
+		if edit, err := b.any().Apply(t.Context(), job, 0); err != nil || edit.Change != scheduler.Unchanged {
+			t.Errorf("the same definition again: %v, %v; want unchanged", edit.Change, err)
+		}
+	})
+}
+
+func TestSweptTombstoneLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := b.apply(handlerJob("gone", time.Second, "work", ""))
+		time.Sleep(5 * time.Second)
+		if _, err := b.any().Delete(t.Context(), job.Name, 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(scheduler.SweepAfter + time.Minute)
+		for _, prefix := range []string{"jobs/", "state/", "runs/", "locks/", "triggers/"} {
+			resp, err := b.etcd.Client(t.Context()).Get(t.Context(), "/quorumcron/"+prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.Count != 0 {
+				t.Errorf("%d keys left below %s", resp.Count, prefix)
+			}
+		}
+	})
+}
+
+func TestUnreadableRecordStopsOnlyItsJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		bad := b.apply(handlerJob("bad", time.Second, "work", ""))
+		good := b.apply(handlerJob("good", time.Second, "work", ""))
+		time.Sleep(2 * time.Second)
+		key := "/quorumcron/jobs/" + fmt.Sprintf("%02x", uint8(scheduler.ShardOf(bad.Name))) + "/" + bad.Name.String()
+		if _, err := b.etcd.Client(t.Context()).Put(t.Context(), key, "\xff\xff not a job"); err != nil {
+			t.Fatal(err)
+		}
+		put := time.Now()
+		time.Sleep(5 * time.Second)
+		goods := 0
+		for _, s := range b.witnessed() {
+			switch {
+			case s.at.Before(put.Add(time.Second)):
+			case s.id.Job == bad.Name:
+				t.Errorf("unreadable job fired %s", s.id.Firing)
+			case s.id.Job == good.Name:
+				goods++
+			}
+		}
+		if goods < 3 {
+			t.Errorf("the other job fired %d times in 4 s", goods)
+		}
+		status, err := b.any().Status(t.Context())
+		if err != nil || len(status.Quarantined) != 1 {
+			t.Errorf("status reports %v, %v; want the unreadable record", status.Quarantined, err)
+		}
+	})
+}
+
+func TestStatusOfAHealthyCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		b.apply(handlerJob("tick", time.Second, "work", ""))
+		time.Sleep(10500 * time.Millisecond)
+		for name, m := range b.members {
+			s, err := m.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.ShardsOwned != 256 || s.Unaccounted != 0 || len(s.Members) != 3 || s.Dispatcher == "" || !s.Readiness.Ready {
+				t.Errorf("member %s: %d shards owned, %d unaccounted, %d members, dispatcher %q, ready %v: %v",
+					name, s.ShardsOwned, s.Unaccounted, len(s.Members), s.Dispatcher, s.Readiness.Ready, s.Readiness.Reasons())
+			}
+		}
+	})
+}
+
+func TestJobWithoutAMemberIsSaidSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := handlerJob("nowhere", time.Second, "work", "")
+		job.Target.Selector = map[string]string{"zone": "mars"}
+		edit, err := b.any().Apply(t.Context(), job, 0)
+		if err != nil || len(edit.Warnings) != 1 {
+			t.Fatalf("apply: warnings %v, %v; want one", edit.Warnings, err)
+		}
+		b.join("rover", func(c *Config) { c.Labels = map[string]string{"zone": "mars"} })
+		time.Sleep(10 * time.Second)
+		seen := b.witnessed()
+		if len(seen) == 0 {
+			t.Fatal("it did not fire when a member had joined")
+		}
+		for _, s := range seen {
+			if s.id.Member != "rover" {
+				t.Errorf("fired on %s, which its selector does not match", s.id.Member)
+			}
+		}
+	})
+}
+
+func TestEditsAreRefusedWithAnOldToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := b.apply(handlerJob("token", time.Hour, "work", ""))
+		if _, err := b.any().Pause(t.Context(), job.Name, job.Revision); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.any().Resume(t.Context(), job.Name, job.Revision); !errors.Is(err, scheduler.ErrConflict) {
+			t.Errorf("resume with an old token: %v, want ErrConflict", err)
+		}
+	})
+}
+
+func TestWatchersSeeStartsAndEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		m := b.join("only")
+		b.ready()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		events := make(chan scheduler.RunEvent, 100) // more than a test sees
+		go func() {
+			_ = m.WatchRuns(ctx, func(e scheduler.RunEvent) error { events <- e; return nil })
+		}()
+		b.apply(handlerJob("tick", time.Second, "work", ""))
+		time.Sleep(1500 * time.Millisecond)
+		started, finished := <-events, <-events
+		if started.Finished || !finished.Finished || finished.Run.Last().Verdict != scheduler.Succeeded {
+			t.Errorf("events %+v and %+v, want a start and a success", started, finished)
+		}
+	})
+}
