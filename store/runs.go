@@ -56,18 +56,14 @@ func (s *Store) runsOf(name scheduler.JobName, state scheduler.State, ring []*mv
 	return runs
 }
 
-// Bounds of listing runs.
-const (
-	mostRuns = 1000
-	// mostScanned is how many jobs the runs of a namespace are collected from; beyond it, a job must be
-	// named.
-	mostScanned = 20_000
-)
+// mostScanned is how many jobs the runs of a namespace are collected from; beyond it, a job must be
+// named.
+const mostScanned = 20_000
 
 // Runs reads the next at most q.Limit runs, those in flight included, in the order of
 // scheduler.NewestFirst. Fewer than q.Limit means that there are no more.
 func (s *Store) Runs(ctx context.Context, q scheduler.RunQuery) ([]scheduler.Run, error) {
-	q.Limit = min(max(q.Limit, 1), mostRuns)
+	q.Limit = min(max(q.Limit, 1), mostListed)
 	if q.Job != "" {
 		name := scheduler.JobName{Namespace: q.Namespace, Name: q.Job}
 		runs, err := s.jobRuns(ctx, name)
