@@ -31,10 +31,10 @@ func (w *world) term() scheduler.Guard {
 func theFirstMemberInitialises(w *world) {
 	first, err := w.store.Initialise(w.ctx)
 	w.must(err)
-	before := w.revision()
+	before := w.footprint()
 	second, err := w.open().Initialise(w.ctx)
 	w.must(err)
-	if first != second || first.ClusterID == "" || first.Format != store.FormatMin || !first.Supported() || w.revision() != before {
+	if first != second || first.ClusterID == "" || first.Format != store.FormatMin || !first.Supported() || w.footprint() != before {
 		w.Errorf("got %+v and %+v, want one cluster", first, second)
 	}
 	if w.get("rules/head") == nil || w.get("pools/all") == nil {
@@ -55,7 +55,7 @@ func aDeposedDispatcherWritesNothing(w *world) {
 	w.apply(job("a"), noon)
 	_, err = w.trigger(job("a").Name, "x", "")
 	w.must(err)
-	before := w.revision()
+	before := w.footprint()
 	_, err = w.store.Publish(w.ctx, g, w.rules(), []scheduler.Assignment{assignment("all", "node-a#1")})
 	w.wantErr("publish", err, store.ErrDeposed)
 	_, err = w.store.RaiseFormat(w.ctx, g, meta, meta.Format+1)
@@ -64,8 +64,8 @@ func aDeposedDispatcherWritesNothing(w *world) {
 	w.wantErr("sweep requests", err, store.ErrDeposed)
 	_, err = w.store.Publish(w.ctx, scheduler.Guard{}, w.rules(), nil)
 	w.wantErr("publish without a guard", err, scheduler.ErrInvalid)
-	if after := w.revision(); after != before {
-		w.Errorf("something was written: revision %d, was %d", after, before)
+	if after := w.footprint(); after != before {
+		w.Errorf("something was written: %v, was %v", after, before)
 	}
 	_, err = w.store.Publish(w.ctx, successor, w.rules(), []scheduler.Assignment{assignment("all", "node-b#1")})
 	w.must(err)

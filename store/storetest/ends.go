@@ -78,15 +78,15 @@ func aFinishSentTwiceIsRecordedOnce(w *world) {
 	if !w.finish(f) {
 		w.Fatal("the finish was refused")
 	}
-	before := w.revision()
+	before := w.footprint()
 	if !w.finish(f) {
 		w.Error("a copy of the finish is told that it is late, though its verdict is in the slot")
 	}
 	if late, err := w.store.FinishLate(w.ctx, f); err != nil || !late.Recorded || late.StateRevision != 0 {
 		w.Errorf("as a late result: got %+v, %v, want it found recorded", late, err)
 	}
-	if after := w.revision(); after != before {
-		w.Errorf("the copies wrote something: revision %d, was %d", after, before)
+	if after := w.footprint(); after != before {
+		w.Errorf("the copies wrote something: %v, was %v", after, before)
 	}
 }
 
@@ -221,11 +221,11 @@ func aLateResultNeverCorrectsLost(w *world) {
 	w.revoke(lease)
 	out, err := w.store.Settle(w.ctx, w.lost(r, e))
 	w.must(err)
-	before := w.revision()
+	before := w.footprint()
 	late, err := w.store.FinishLate(w.ctx, ended(r, e, scheduler.Succeeded))
 	w.must(err)
-	if late.Recorded || late.Dropped == "" || w.revision() != before || !out.Committed {
-		w.Errorf("got %+v at revision %d (was %d), want it dropped", late, w.revision(), before)
+	if late.Recorded || late.Dropped == "" || w.footprint() != before || !out.Committed {
+		w.Errorf("got %+v at %v (was %v), want it dropped", late, w.footprint(), before)
 	}
 	if got := w.verdictOf(r.Job.Name); got != scheduler.Lost {
 		w.Errorf("the verdict is %s, want LOST", got)

@@ -258,7 +258,7 @@ func aSkipIsRefusedAfterAnEdit(w *world) {
 func aClaimThatMakesNoSense(w *world) {
 	r := w.apply(job("a"), noon)
 	good := w.begin(r, scheduler.At(r.Job.UID, noon.Add(time.Minute)), w.lease(), "n")
-	before := w.revision()
+	before := w.footprint()
 	for what, change := range map[string]func(*store.Claim){
 		"no definition revision": func(c *store.Claim) { c.JobRevision = 0 },
 		"no state revision":      func(c *store.Claim) { c.StateRevision = 0 },
@@ -278,8 +278,8 @@ func aClaimThatMakesNoSense(w *world) {
 	}
 	_, err := w.store.Settle(w.ctx, good)
 	w.wantErr("settling a claim", err, scheduler.ErrInvalid)
-	if after := w.revision(); after != before {
-		w.Errorf("something was written: revision %d, was %d", after, before)
+	if after := w.footprint(); after != before {
+		w.Errorf("something was written: %v, was %v", after, before)
 	}
 }
 

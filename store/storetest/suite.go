@@ -275,12 +275,17 @@ func (w *world) count(folder string) int64 {
 	return resp.Count
 }
 
-// revision is etcd's.
-func (w *world) revision() int64 {
+// footprint changes with every write below the prefix: the newest mod revision there, and how many
+// keys there are. Other tests may share the server.
+func (w *world) footprint() [2]int64 {
 	w.Helper()
-	resp, err := w.client.Get(w.ctx, w.prefix+"meta")
+	resp, err := w.client.Get(w.ctx, w.prefix, append(clientv3.WithLastRev(), clientv3.WithPrefix())...)
 	w.must(err)
-	return resp.Header.Revision
+	var newest int64
+	if len(resp.Kvs) > 0 {
+		newest = resp.Kvs[0].ModRevision
+	}
+	return [2]int64{newest, resp.Count}
 }
 
 // counted is the sum of a verdict in a state.
