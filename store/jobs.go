@@ -30,10 +30,10 @@ func (s *Store) Job(ctx context.Context, name scheduler.JobName) (JobRecord, err
 	return r, nil
 }
 
-// mostListed bounds one page of jobs or runs. It is more than any caller asks for (the API asks for one
+// mostInPage bounds one page of jobs or runs. It is more than any caller asks for (the API asks for one
 // more than its largest page of 1000, to see whether there are more): a page cut here would pass for
 // the last one.
-const mostListed = 2000
+const mostInPage = 2000
 
 // Jobs reads the next at most q.Limit jobs with their states, ordered by namespace and name;
 // tombstones and what cannot be read are left out. Fewer than q.Limit means that there are no more.
@@ -41,7 +41,7 @@ const mostListed = 2000
 // Definitions lie in 256 shards, so that a page is merged from 256 ranges: each is read in small
 // steps, and only as far as the page needs.
 func (s *Store) Jobs(ctx context.Context, q scheduler.JobQuery) ([]JobRecord, error) {
-	limit := min(max(q.Limit, 1), mostListed)
+	limit := min(max(q.Limit, 1), mostInPage)
 	namespaces := []string{q.Namespace}
 	if q.Namespace == "" {
 		var err error

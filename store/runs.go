@@ -63,7 +63,7 @@ const mostScanned = 20_000
 // Runs reads the next at most q.Limit runs, those in flight included, in the order of
 // scheduler.NewestFirst. Fewer than q.Limit means that there are no more.
 func (s *Store) Runs(ctx context.Context, q scheduler.RunQuery) ([]scheduler.Run, error) {
-	q.Limit = min(max(q.Limit, 1), mostListed)
+	q.Limit = min(max(q.Limit, 1), mostInPage)
 	if q.Job != "" {
 		name := scheduler.JobName{Namespace: q.Namespace, Name: q.Job}
 		runs, err := s.jobRuns(ctx, name)
