@@ -2,6 +2,7 @@ package memetcd
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -36,6 +37,7 @@ type request struct {
 	err      error
 	orphan   bool // its caller has given up
 	keep     bool // carried out all the same
+	quorum   bool // it cannot be carried out without a leader
 }
 
 // finish gives the caller its answer, if it has none yet.
@@ -46,8 +48,11 @@ func (r *request) finish(result any, err error) {
 	}
 }
 
-// carryOut lets the request arrive at the server.
-func (r *request) carryOut(l *Link) (any, error) {
+// arrive lets the request arrive at the server, where it may have to wait for a leader.
+func (r *request) arrive(l *Link) (any, error) {
+	if r.quorum && !l.s.cluster.up {
+		return l.s.cluster.queueUp(l, r)
+	}
 	if r.orphan || r.answered {
 		l.counts.LateCommits++
 	}
@@ -119,7 +124,7 @@ func (c *conn) do(ctx context.Context, call Call, apply func() (any, error)) (an
 	}
 	generation := l.generation
 	f := l.fate(call)
-	r := &request{call: call, apply: apply, done: make(chan struct{})}
+	r := &request{call: call, apply: apply, done: make(chan struct{}), quorum: needsQuorum(call.Request)}
 	if err := c.send(ctx, r, generation, f); err != nil {
 		return nil, err
 	}
@@ -135,7 +140,7 @@ func (c *conn) connect(ctx context.Context) error {
 		default:
 		}
 		if c.l.s.closed {
-			return errClosing
+			return errGone
 		}
 		if !c.l.refused {
 			return nil
@@ -172,15 +177,16 @@ func (c *conn) send(ctx context.Context, r *request, generation int, f fate) err
 	case f.Late > 0:
 		r.keep = true
 		l.counts.RequestsHeld++
-		l.s.later(f.Late, func() { _, _ = r.carryOut(l) })
+		l.s.later(f.Late, func() { _, _ = r.arrive(l) })
 	case l.requestsHeld():
 		l.counts.RequestsHeld++
 		l.queue = append(l.queue, r)
-	case !l.s.cluster.up && needsQuorum(r.call.Request):
-		return c.awaitQuorum(ctx, r)
+	case r.quorum && !l.s.cluster.up && requiresLeader(ctx):
+		return rpctypes.ErrGRPCNoLeader
 	default:
-		_, _ = r.carryOut(l)
-		return nil
+		if _, err := r.arrive(l); !errors.Is(err, errWaits) {
+			return nil
+		}
 	}
 	l.waiting = append(l.waiting, r)
 	err := c.unlocked(ctx, r.done, 0)
@@ -245,27 +251,6 @@ func requiresLeader(ctx context.Context) bool {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	v := md.Get(rpctypes.MetadataRequireLeaderKey)
 	return len(v) > 0 && v[0] == rpctypes.MetadataHasLeader
-}
-
-// awaitQuorum keeps a request waiting for a leader as long as etcd does.
-func (c *conn) awaitQuorum(ctx context.Context, r *request) error {
-	s := c.l.s
-	s.stats.NoQuorum++
-	if requiresLeader(ctx) {
-		return rpctypes.ErrGRPCNoLeader
-	}
-	end := time.Now().Add(5*time.Second + 2*s.cfg.ElectionTimeout)
-	for !s.cluster.up {
-		left := time.Until(end)
-		if left <= 0 {
-			return rpctypes.ErrGRPCTimeout
-		}
-		if err := c.unlocked(ctx, s.cluster.gate, left); err != nil {
-			return err
-		}
-	}
-	_, _ = r.carryOut(c.l)
-	return nil
 }
 
 // retry repeats a call that etcd's client holds to be repeatable, as its interceptor does: at most a

@@ -36,7 +36,7 @@ func unset(c *chan struct{}) bool {
 }
 
 // Client makes a client of its own on this link, such as one process has. Its lessor, watcher and
-// key-value code are those of etcd's client. When ctx ends the client is closed.
+// key-value code are those of etcd's client. It is closed when ctx ends, and by Store.Close.
 func (l *Link) Client(ctx context.Context) *clientv3.Client {
 	c := clientv3.NewCtxClient(ctx)
 	at := &conn{l: l, closed: c.Ctx().Done()}
@@ -46,8 +46,32 @@ func (l *Link) Client(ctx context.Context) *clientv3.Client {
 	c.Cluster = clientv3.NewClusterFromClusterClient(clusterClient{at: at}, c)
 	c.Maintenance = clientv3.NewMaintenanceFromMaintenanceClient(maintenanceClient{at: at}, c)
 	c.Auth = clientv3.NewAuthFromAuthClient(authClient{at: at}, c)
-	context.AfterFunc(ctx, func() { _ = c.Close() })
+	closing := &closing{client: c, done: make(chan struct{})}
+	l.s.mu.Lock()
+	l.s.clients = append(l.s.clients, closing)
+	l.s.mu.Unlock()
+	context.AfterFunc(ctx, func() { closing.close(l.s) })
 	return c
+}
+
+// closing closes a client once. A second caller waits for the first, which Client.Close does not do,
+// and not on a mutex, on which the clock of a bubble would stand still.
+type closing struct {
+	client  *clientv3.Client
+	started bool // guarded by the lock of the store
+	done    chan struct{}
+}
+
+func (c *closing) close(s *Store) {
+	s.mu.Lock()
+	first := !c.started
+	c.started = true
+	s.mu.Unlock()
+	if first {
+		_ = c.client.Close()
+		close(c.done)
+	}
+	<-c.done
 }
 
 func tooLong(m proto.Message) error {

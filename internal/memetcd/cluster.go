@@ -1,6 +1,8 @@
 package memetcd
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -16,12 +18,36 @@ const (
 // clusterState is the health of the simulated cluster as a whole.
 type clusterState struct {
 	up       bool // there is a leader with a quorum
-	gate     chan struct{}
 	noSpace  bool
 	noLeader *time.Timer
+	waiting  []arrival // requests that wait for a leader
 }
 
-func (c *clusterState) init() { c.up, c.gate = true, make(chan struct{}) }
+// arrival is a request that has come over a link.
+type arrival struct {
+	l *Link
+	r *request
+}
+
+// errWaits says that a request has arrived, and waits for a leader.
+var errWaits = errors.New("memetcd: the request waits for a leader")
+
+// queueUp keeps a request until there is a leader, as long as etcd does.
+func (c *clusterState) queueUp(l *Link, r *request) (any, error) {
+	l.s.stats.NoQuorum++
+	c.waiting = append(c.waiting, arrival{l, r})
+	l.s.later(l.s.patience(), func() {
+		before := len(c.waiting)
+		c.waiting = slices.DeleteFunc(c.waiting, func(a arrival) bool { return a.r == r })
+		if len(c.waiting) < before {
+			r.finish(nil, rpctypes.ErrGRPCTimeout)
+		}
+	})
+	return nil, errWaits
+}
+
+// patience is how long etcd lets a request wait.
+func (s *Store) patience() time.Duration { return 5*time.Second + 2*s.cfg.ElectionTimeout }
 
 // later runs f under the lock after some time, unless the store is closed by then.
 func (s *Store) later(after time.Duration, f func()) *time.Timer {
@@ -65,10 +91,17 @@ func (s *Store) RegainQuorum() {
 	s.cluster.up = true
 	s.cluster.noLeader.Stop()
 	s.newLeader()
-	close(s.cluster.gate)
-	s.cluster.gate = make(chan struct{})
 	for _, l := range s.links {
 		l.drainRenewals()
+	}
+	waiting := s.cluster.waiting
+	s.cluster.waiting = nil
+	for _, a := range waiting {
+		if a.r.orphan && !a.r.keep {
+			a.l.counts.RequestsLost++
+			continue
+		}
+		_, _ = a.r.arrive(a.l)
 	}
 }
 

@@ -15,11 +15,7 @@ import (
 func env(t *testing.T) *conformance.Env {
 	s := memetcd.New(memetcd.Config{})
 	t.Cleanup(s.Close)
-	dial := func(l *memetcd.Link) *clientv3.Client {
-		c := l.Client(t.Context())
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
+	dial := func(l *memetcd.Link) *clientv3.Client { return l.Client(t.Context()) }
 	return &conformance.Env{
 		Client: dial(s.Link("plain")), Prefix: "p/", MinTTL: 2, Slack: time.Second,
 		NewLeader: func(*testing.T) { s.ChangeLeader() },

@@ -26,7 +26,7 @@
 // of a watcher that does not read, gRPC metadata except "require leader", endpoints and their balancing.
 // Requests and replies take no time until Config.Latency or Link.Delay says so.
 //
-// It leaves the closing of clients to their contexts. It starts no goroutine: requests are carried out
-// by the goroutine that sends them, the rest by timers, which Store.Close stops. In a bubble, Store and
-// clients must be made inside, and clients closed (or their contexts ended) before the bubble ends.
+// It starts no goroutine: requests are carried out by the goroutine that sends them, the rest by timers.
+// Store.Close closes the clients, and waits for the goroutines that etcd's client has for them. In a
+// bubble, store and clients must be made inside, and the store closed before the bubble's function ends.
 package memetcd

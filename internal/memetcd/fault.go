@@ -224,7 +224,7 @@ func (h *Held) Land() (any, error) {
 		return nil, ErrNotHeld
 	}
 	h.r = nil
-	return r.carryOut(h.l)
+	return r.arrive(h.l)
 }
 
 // Lose has the request never arrive.

@@ -17,6 +17,7 @@ var (
 	errPings   = status.Error(codes.Unavailable, "keepalive ping failed to receive ACK within timeout")
 	errClosing = status.Error(codes.Unavailable, "transport is closing")
 	errDropped = status.Error(codes.Unavailable, "error reading from server: EOF")
+	errGone    = status.Error(codes.Canceled, "memetcd: the store is closed") // which etcd's client does not retry
 	errClosed  = status.Error(codes.Canceled, "grpc: the client connection is closing")
 )
 
@@ -40,7 +41,7 @@ type Link struct {
 	gate         chan struct{} // closed and replaced whenever a waiting call has to look again
 	queue        []*request    // held up on the way to the server, in order
 	waiting      []*request    // whose callers wait for them to arrive
-	renewals     []renewal     // keep-alives that wait for a leader
+	renewals     []*renewal    // keep-alives that wait for a leader
 	streams      []*stream
 	rules        []*rule
 	eventRules   []*eventRule
@@ -173,7 +174,7 @@ func (l *Link) release() {
 			l.counts.RequestsLost++
 			continue
 		}
-		_, _ = r.carryOut(l)
+		_, _ = r.arrive(l)
 	}
 }
 

@@ -57,6 +57,7 @@ type Store struct {
 	lessor    lessor
 	watches   watchIndex
 	links     []*Link
+	clients   []*closing
 	cluster   clusterState
 	onCommit  []func(Revision)
 	serial    int // of the streams
@@ -98,18 +99,25 @@ func New(cfg Config) *Store {
 	s := &Store{cfg: cfg, epoch: now, lastAuto: now, rev: 1, compacted: -1, term: 2}
 	s.lessor.init(s)
 	s.watches.init()
-	s.cluster.init()
+	s.cluster.up = true
 	return s
 }
 
-// Close stops the timers and breaks every stream. Clients should be closed before.
+// Close closes all clients, as if their processes ended, and then stops the timers. When it returns
+// nothing of the store or of its clients is at work any more; it may be called again.
 func (s *Store) Close() {
+	s.mu.Lock()
+	clients := s.clients
+	s.mu.Unlock()
+	for _, c := range clients {
+		c.close(s)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	s.lessor.stop()
 	for _, l := range s.links {
-		l.breakLocked(errClosing)
+		l.breakLocked(errGone)
 		l.dead.stop()
 	}
 }

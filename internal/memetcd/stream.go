@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // stream is the server's end and the client's end of a gRPC stream in one. Messages to the server are
@@ -53,6 +54,10 @@ func (c *conn) open(ctx context.Context, call Call) (*stream, error) {
 	l.counts.Opened++
 	l.streams = append(l.streams, st)
 	st.stop = context.AfterFunc(ctx, func() { st.endBy(ctxError(ctx)) })
+	if st.leader && !l.s.cluster.up {
+		// Not at once: there is code that tries again without a pause, and virtual time would stand still.
+		l.s.later(time.Millisecond, func() { st.end(rpctypes.ErrGRPCNoLeader) })
+	}
 	return st, nil
 }
 
@@ -111,21 +116,21 @@ func (st *stream) send(handle func()) error {
 	if st.err != nil {
 		return io.EOF // as gRPC: the error itself comes from Recv
 	}
-	arrive := func() (any, error) {
+	apply := func() (any, error) {
 		if st.err == nil {
 			handle()
 		}
 		return nil, nil
 	}
-	r := &request{call: st.call, apply: arrive, done: make(chan struct{})}
+	r := &request{call: st.call, apply: apply, done: make(chan struct{})}
 	switch {
 	case l.requestsHeld():
 		l.counts.MessagesHeld++
 		l.queue = append(l.queue, r)
 	case l.requestDelay > 0:
-		l.s.later(l.requestDelay, func() { _, _ = r.carryOut(l) })
+		l.s.later(l.requestDelay, func() { _, _ = r.arrive(l) })
 	default:
-		_, _ = r.carryOut(l)
+		_, _ = r.arrive(l)
 	}
 	return nil
 }
@@ -174,7 +179,7 @@ type keepAliveStream struct{ *stream }
 func (k keepAliveStream) Send(r *pb.LeaseKeepAliveRequest) error {
 	return k.send(func() {
 		if !k.l.s.cluster.up {
-			k.l.renewals = append(k.l.renewals, renewal{k.stream, r.ID})
+			k.l.await(&renewal{k.stream, r.ID})
 			return
 		}
 		k.push(k.l.s.lessor.renew(r.ID))
@@ -194,6 +199,15 @@ func (k keepAliveStream) Recv() (*pb.LeaseKeepAliveResponse, error) {
 type renewal struct {
 	st *stream
 	id int64
+}
+
+func (l *Link) await(r *renewal) {
+	l.renewals = append(l.renewals, r)
+	l.s.later(l.s.patience(), func() {
+		if slices.Contains(l.renewals, r) {
+			r.st.end(rpctypes.ErrGRPCNoLeader)
+		}
+	})
 }
 
 func (l *Link) drainRenewals() {
