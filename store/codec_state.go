@@ -5,8 +5,8 @@ import (
 	"github.com/quorumcron/quorumcron/scheduler"
 )
 
-// mostListed bounds the lists of a state that is read: a value beyond it is damaged, not large.
-const mostListed = 1000
+// mostElements bounds the lists of a state that is read: a value beyond it is damaged, not large.
+const mostElements = 1000
 
 func encodeState(s scheduler.State) (*storedv1.State, error) {
 	var e encoder
@@ -62,8 +62,8 @@ func decodeState(m *storedv1.State) (scheduler.State, error) {
 	}
 	d.atLeast("slots", 1, int64(m.GetSlots()))
 	d.atLeast("nextSlot", 0, int64(m.GetNextSlot()))
-	if len(m.GetEntries()) > mostListed || len(m.GetRetries()) > mostListed || len(m.GetRanges()) > mostListed || len(m.GetCounters()) > mostListed {
-		d.fail("a list with more than %d elements", mostListed)
+	if len(m.GetEntries()) > mostElements || len(m.GetRetries()) > mostElements || len(m.GetRanges()) > mostElements || len(m.GetCounters()) > mostElements {
+		d.fail("a list with more than %d elements", mostElements)
 		return scheduler.State{}, d.err
 	}
 	s := scheduler.State{
@@ -132,8 +132,8 @@ func (e *encoder) attempts(lines []scheduler.Attempt) []*storedv1.Attempt {
 }
 
 func (d *decoder) attempts(ms []*storedv1.Attempt) []scheduler.Attempt {
-	if len(ms) > mostListed {
-		d.fail("more than %d attempts", mostListed)
+	if len(ms) > mostElements {
+		d.fail("more than %d attempts", mostElements)
 		return nil
 	}
 	var lines []scheduler.Attempt

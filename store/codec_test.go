@@ -275,7 +275,7 @@ func TestDamagedValuesAreQuarantined(t *testing.T) {
 		"state without a cursor": state(func(m *storedv1.State) { m.Cursor = nil }),
 		"state without a ring":   state(func(m *storedv1.State) { m.Slots = 0 }),
 		"state with attempt 0":   state(func(m *storedv1.State) { m.Entries = []*storedv1.Entry{{}} }),
-		"state without end":      state(func(m *storedv1.State) { m.Ranges = make([]*storedv1.Range, mostListed+1) }),
+		"state without end":      state(func(m *storedv1.State) { m.Ranges = make([]*storedv1.Range, mostElements+1) }),
 		"record without attempts": func() error {
 			_, err := decodeRun("uid", 0, &storedv1.Run{})
 			return err
