@@ -103,6 +103,8 @@ func TestQuietMembersWatchIsNotListedAnew(t *testing.T) {
 		p := start(t, etcd, "a")
 		await[election.TermBegan](t, p, time.Second)
 		f := follow(t, p)
+		// Another watch of the process that waits for what is to come: etcd gives its stream no sign of life.
+		p.client.Watch(clientv3.WithRequireLeader(t.Context()), "other", clientv3.WithRev(etcd.Rev()+1))
 		time.Sleep(time.Hour)
 		if _, snapshots := f.names(); snapshots != 1 {
 			t.Errorf("%d snapshots in a quiet hour, want 1: a sign of life is enough", snapshots)
@@ -258,6 +260,28 @@ func TestFormerMembershipWritesNothing(t *testing.T) {
 		}
 		if after, _ := get(t, etcd, prefix+"members/a"); after != before {
 			t.Errorf("member key changed from %q to %q", before, after)
+		}
+	})
+}
+
+// Its lease lives and it has not heard that its key was deleted and the name taken.
+func TestUpdateNeverWritesOverAnotherProcess(t *testing.T) {
+	inBubble(t, func(t *testing.T, etcd *memetcd.Store) {
+		p := start(t, etcd, "a")
+		await[election.Joined](t, p, time.Second)
+		time.Sleep(time.Second)
+		p.link.FreezeWatches()
+		if _, err := etcd.Client(t.Context()).Delete(t.Context(), prefix+"members/a"); err != nil {
+			t.Fatal(err)
+		}
+		heir := start(t, etcd, "a")
+		await[election.Joined](t, heir, time.Second)
+		before, _ := get(t, etcd, prefix+"members/a")
+		if err := p.UpdateMember(t.Context(), draining); err != nil {
+			t.Errorf("update: %v; a lost membership is no error, the next join shows it", err)
+		}
+		if after, _ := get(t, etcd, prefix+"members/a"); after != before {
+			t.Errorf("the heir's key changed from %q to %q", before, after)
 		}
 	})
 }

@@ -283,3 +283,55 @@ func TestReleaseTooOftenIsHarmless(t *testing.T) {
 		}
 	})
 }
+
+func TestGrantCountsFromWhenItWasSent(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *memetcd.Store) {
+		const latency = time.Second
+		etcd := memetcd.New(memetcd.Config{Latency: latency})
+		t.Cleanup(etcd.Close)
+		p := start(t, etcd, "a")
+		opened, at := await[election.LockLeaseOpened](t, p, 30*time.Second)
+		if age := p.clock().Elapsed - time.Since(at) - p.LockLife(opened.ID).Sent; age < 2*latency {
+			t.Errorf("K is %s old when the lease is opened, want the %s that the grant took", age, 2*latency)
+		}
+	})
+}
+
+func TestAnswersOutOfOrderNeverMoveTheLifeBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, etcd *memetcd.Store) {
+		p := start(t, etcd, "a")
+		opened, _ := await[election.LockLeaseOpened](t, p, time.Second)
+		sent := p.LockLife(opened.ID).Sent
+		for turn := range 600 {
+			switch turn % 60 {
+			case 0:
+				p.link.Delay(0, 4500*time.Millisecond)
+			case 30:
+				p.link.Delay(0, 0)
+			}
+			time.Sleep(100 * time.Millisecond)
+			now := p.LockLife(opened.ID).Sent
+			if now < sent {
+				t.Fatalf("K moved back by %s", sent-now)
+			}
+			sent = now
+		}
+	})
+}
+
+func TestRetireLeavesARenewedLeaseAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, etcd *memetcd.Store) {
+		p := start(t, etcd, "a")
+		await[election.LockLeaseOpened](t, p, time.Second)
+		etcd.LoseQuorum()
+		doubted, _ := await[election.LockLeaseDoubted](t, p, ttl)
+		etcd.RegainQuorum()
+		await[election.LockLeaseRenewed](t, p, 3*time.Second)
+		lease := p.lock()
+		p.Retire(doubted.ID) // decided before the renewal was known
+		time.Sleep(time.Minute)
+		if lease.ID != doubted.ID || !slices.Contains(etcd.Leases(), clientv3.LeaseID(lease.ID)) {
+			t.Errorf("lease %x with a lock is gone", lease.ID)
+		}
+	})
+}

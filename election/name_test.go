@@ -64,6 +64,17 @@ func TestNameOfADeadProcessIsFreeWhenItsLeaseEnds(t *testing.T) {
 	})
 }
 
+// Its lease may have a longer TTL than ours.
+func TestDeadHolderIsGivenItsOwnTTLToGo(t *testing.T) {
+	inBubble(t, func(t *testing.T, etcd *memetcd.Store) {
+		dead := start(t, etcd, "a", func(c *election.Config) { c.TTL = time.Minute })
+		await[election.Joined](t, dead, time.Second)
+		dead.link.Refuse()
+		p := start(t, etcd, "a", func(c *election.Config) { c.TTL = 3 * time.Second })
+		await[election.Joined](t, p, time.Minute+2*time.Second)
+	})
+}
+
 // The dead process's lease starts anew with each etcd leader, and stands still without one.
 func TestTimeWithoutQuorumDoesNotCountAgainstTheWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, etcd *memetcd.Store) {

@@ -52,14 +52,15 @@ func TestStopRevokesEverythingAtOnce(t *testing.T) {
 
 func TestStopWhileCutOffIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, etcd *memetcd.Store) {
-		leader, candidate := start(t, etcd, "a"), start(t, etcd, "b")
-		await[election.LockLeaseOpened](t, leader, time.Second)
+		leader := start(t, etcd, "a")
+		await[election.TermBegan](t, leader, time.Second)
+		candidate := start(t, etcd, "b")
 		await[election.LockLeaseOpened](t, candidate, time.Second)
-		leader.link.Cut()
+		time.Sleep(time.Second)
 		candidate.link.Cut()
-		time.Sleep(2 * time.Second)
-		leader.halt(3500 * time.Millisecond)
 		candidate.halt(3500 * time.Millisecond)
+		leader.link.Cut()
+		leader.halt(3500 * time.Millisecond)
 	})
 }
 
@@ -350,4 +351,33 @@ func TestConfigIsRefusedWithEveryFault(t *testing.T) {
 			t.Errorf("TTL %s: error %v, want a refusal", bad, err)
 		}
 	}
+}
+
+// A caller may answer an event at once; the next event waits until it is done.
+func TestEventsComeOneAtATimeAlsoWhenAnswered(t *testing.T) {
+	inBubble(t, func(t *testing.T, etcd *memetcd.Store) {
+		var sessions *election.Sessions
+		depth, deepest := 0, 0
+		var order []string
+		p := start(t, etcd, "a", func(c *election.Config) {
+			c.Notify = func(event election.Event) {
+				depth++
+				deepest = max(deepest, depth)
+				switch event.(type) {
+				case election.LockLeaseOpened:
+					order = append(order, "opened")
+					sessions.Orphan("at once")
+					order = append(order, "orphaned")
+				case election.LockLeaseDoubted:
+					order = append(order, "doubted")
+				}
+				depth--
+			}
+		})
+		sessions = p.Sessions
+		time.Sleep(time.Second)
+		if deepest != 1 || strings.Join(order, " ") != "opened orphaned doubted" {
+			t.Errorf("%d events at once, order %v; want one, and the answer's event after the answer", deepest, order)
+		}
+	})
 }
