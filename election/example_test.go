@@ -38,6 +38,7 @@ func ExampleSessions() {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	ended := make(chan error)
 	go func() { ended <- sessions.Run(ctx) }()
 
