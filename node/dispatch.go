@@ -74,8 +74,8 @@ func (d *dispatcher) liveMembers() ([]scheduler.Member, bool) {
 // another one, and keeps house. Every write compares the term's guard, so that a dispatcher that has
 // been deposed without noticing changes nothing. It ends with its context.
 func (n *Node) dispatch(ctx context.Context, guard scheduler.Guard) {
-	n.log.Info("dispatcher elected", "member", n.cfg.Name)
-	defer n.log.Info("dispatcher term ended", "member", n.cfg.Name)
+	n.log.Info("dispatcher elected")
+	defer n.log.Info("dispatcher term ended")
 	n.dispatching.notePools(nil) // those of a former term are too old
 	pools, stop := context.WithCancel(ctx)
 	var followers sync.WaitGroup
@@ -86,10 +86,8 @@ func (n *Node) dispatch(ctx context.Context, guard scheduler.Guard) {
 	sweep := time.NewTicker(housekeeping)
 	defer sweep.Stop()
 	for {
-		if !n.publish(ctx, guard) {
-			return
-		}
-		if !sleep(ctx, publishPause) {
+		sent, deposed := n.publish(ctx, guard)
+		if deposed || sent && !sleep(ctx, publishPause) {
 			return
 		}
 		select {
@@ -102,11 +100,12 @@ func (n *Node) dispatch(ctx context.Context, guard scheduler.Guard) {
 	}
 }
 
-// publish writes the assignments that differ from those in force. It reports whether the term goes on.
-func (n *Node) publish(ctx context.Context, guard scheduler.Guard) bool {
+// publish writes the assignments that differ from those in force. It reports whether anything was sent,
+// and whether the term turned out to be over.
+func (n *Node) publish(ctx context.Context, guard scheduler.Guard) (sent, deposed bool) {
 	rules, members, pools, known := n.dispatching.known()
 	if !known {
-		return true
+		return false, false
 	}
 	var changes []scheduler.Assignment
 	for _, pool := range pools.Pools {
@@ -120,7 +119,7 @@ func (n *Node) publish(ctx context.Context, guard scheduler.Guard) bool {
 		}
 	}
 	if len(changes) == 0 {
-		return true
+		return false, false
 	}
 	_, err := n.store.Publish(ctx, guard, rules.Revision, changes)
 	switch {
@@ -130,12 +129,12 @@ func (n *Node) publish(ctx context.Context, guard scheduler.Guard) bool {
 			n.log.Info("assignment published", "pool", c.Pool, "members", c.Members)
 		}
 	case errors.Is(err, store.ErrDeposed):
-		return false
+		return true, true
 	default: // the rules had moved, or etcd is away: look again at what is there then
 		n.log.Debug("assignment not published", "err", err)
 		n.dispatching.look()
 	}
-	return true
+	return true, false
 }
 
 // chores is what the dispatcher does beside its duties, and when it last did.

@@ -26,7 +26,7 @@ func (n *Node) Drain(ctx context.Context) (already bool, err error) {
 // FAILED(node stopping). It returns when nothing is held any more, or time is up, or the node was
 // told a second time.
 func (n *Node) drain(ctx context.Context) {
-	n.log.Info("draining", "member", n.cfg.Name, "limit", n.cfg.DrainTimeout)
+	n.log.Info("draining", "limit", n.cfg.DrainTimeout)
 	deadline := time.Now().Add(n.cfg.DrainTimeout)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

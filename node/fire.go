@@ -17,34 +17,17 @@ type firing struct {
 	decision      scheduler.Decision
 	stateRevision int64
 	rulesRevision int64
-	lease         scheduler.LockLease // of a begin: taken by the loop, given back here
+	// Of a begin; the loop has taken them, fire gives them back.
+	lease scheduler.LockLease
+	held  *held
 }
 
-// fire carries out one decision. It is the one path of a firing and reads top to bottom; it waits for
-// etcd and for the executor, and never touches the view: what it learns it posts.
-func (n *Node) fire(ctx context.Context, f firing) {
-	switch f.decision.Kind {
-	case scheduler.KindBegin:
-		n.begin(ctx, f)
-	case scheduler.KindSkip, scheduler.KindMiss:
-		outcome, _ := n.claim(ctx, f, n.newClaim(f, ""))
-		n.postAnswer(ctx, f, outcome)
-	default:
-		n.settle(ctx, f)
-	}
-}
-
-// begin claims an attempt and, if it is granted, runs it and records its end.
-func (n *Node) begin(ctx context.Context, f firing) {
-	// Held from before the Begin is sent, so that the orphan check never takes a lock for forgotten
-	// whose answer is still on its way.
-	attemptCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	h := &held{
-		job: f.job.Name, firing: f.decision.Firing, attempt: f.decision.Attempt, nonce: n.nonce(),
-		lease: f.lease.ID, command: f.job.Run.Command != nil, cancel: cancel,
-	}
-	n.held.add(h)
+// fire is the life of one attempt: it claims it and, if it is granted, runs it and records its end.
+// It reads top to bottom, waits for etcd and for the executor, and never touches the view: what it
+// learns it posts. ctx is the node's, attempt the attempt's own.
+func (n *Node) fire(ctx, attempt context.Context, f firing) {
+	h := f.held
+	defer h.cancel(nil)
 	defer n.letGo(h)
 
 	// claim: one transaction puts state and lock, or nothing.
@@ -57,7 +40,7 @@ func (n *Node) begin(ctx context.Context, f firing) {
 	}
 	lock := scheduler.Lock{Firing: f.decision.Firing, Token: outcome.Revision, Nonce: h.nonce}
 	h.granted(lock.Token)
-	attempt := scheduler.Attempt{
+	line := scheduler.Attempt{
 		Number: f.decision.Attempt, Token: lock.Token, Member: n.cfg.Name, Granted: begun.Wall,
 	}
 	run := scheduler.Run{
@@ -73,20 +56,20 @@ func (n *Node) begin(ctx context.Context, f firing) {
 		Message: "the grant was too old, or its session too doubtful, to start it",
 	}
 	if n.mayStart(ctx, h, begun, resolved) {
-		n.runEvents.publish(scheduler.RunEvent{Run: withAttempts(run, entry.Past, attempt)})
-		result = n.execute(attemptCtx, f.job, h, lock)
+		n.runEvents.publish(scheduler.RunEvent{Run: withAttempts(run, entry.Past, line)})
+		result = n.execute(attempt, f.job, h, lock)
 		n.inbox.post(func(now scheduler.Reading) { n.attemptEnding(f.job, entry, now) })
 	}
 
 	// record: the verdict, by the transaction that deletes the lock.
-	attempt.Started, attempt.Finished = result.Started, result.Finished
-	attempt.Verdict, attempt.Reason = result.Verdict, result.Reason
-	attempt.Message, attempt.ExitCode = result.Message, result.ExitCode
-	run = withAttempts(run, entry.Past, attempt)
+	line.Started, line.Finished = result.Started, result.Finished
+	line.Verdict, line.Reason = result.Verdict, result.Reason
+	line.Message, line.ExitCode = result.Message, result.ExitCode
+	run = withAttempts(run, entry.Past, line)
 	run.Output, run.OutputBytes, run.OutputDropped = result.Output, result.OutputBytes, result.OutputDropped
 	n.record(ctx, f, entry, store.Finish{
 		Lock: lock, Shard: f.shard, Job: f.job.Name, Run: run, Slot: run.Slot,
-		Canceled: errors.Is(context.Cause(attemptCtx), executor.ErrCanceled),
+		Canceled: errors.Is(context.Cause(attempt), executor.ErrCanceled),
 	})
 }
 
@@ -158,8 +141,14 @@ func (n *Node) claim(ctx context.Context, f firing, c store.Claim) (outcome stor
 	return outcome, resolved
 }
 
-// settle writes what carries no claim: Lose, Fold and Sweep.
-func (n *Node) settle(ctx context.Context, f firing) {
+// write carries out a decision that grants nothing: Skip and Miss are claims, Lose, Fold and Sweep
+// are not.
+func (n *Node) write(ctx context.Context, f firing) {
+	if f.decision.Kind == scheduler.KindSkip || f.decision.Kind == scheduler.KindMiss {
+		outcome, _ := n.claim(ctx, f, n.newClaim(f, ""))
+		n.postAnswer(ctx, f, outcome)
+		return
+	}
 	answered := n.pulse.asked(n.cfg.Clock())
 	write := n.store.Settle
 	if f.decision.Kind == scheduler.KindSweep {

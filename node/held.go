@@ -17,7 +17,7 @@ type held struct {
 	nonce   string
 	lease   int64
 	command bool
-	cancel  context.CancelCauseFunc // ends the attempt; set before Begin is sent
+	cancel  context.CancelCauseFunc // ends the attempt
 
 	mu              sync.Mutex // guards the two below
 	token, canceled int64      // of the grant once it is known; of the attempt that somebody wants to end

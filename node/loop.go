@@ -118,7 +118,20 @@ func (n *Node) send(ctx context.Context, t *tracked, d scheduler.Decision, lease
 		job: t.job, shard: t.shard, decision: d, lease: lease,
 		stateRevision: t.stateRevision, rulesRevision: n.view.rulesRevision,
 	}
-	n.firings.Go(func() { n.fire(ctx, f) })
+	if d.Kind != scheduler.KindBegin {
+		n.firings.Go(func() { n.write(ctx, f) })
+		return
+	}
+	// The attempt's context ends by a cause alone: a stop lets attempts end first. It is held from before
+	// its Begin is sent, so that the orphan check never takes a lock for forgotten whose answer is still
+	// on its way, and so that the next job planned in this turn sees the room that this one takes.
+	attempt, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	f.held = &held{
+		job: t.job.Name, firing: d.Firing, attempt: d.Attempt, nonce: n.nonce(),
+		lease: lease.ID, command: t.job.Run.Command != nil, cancel: cancel,
+	}
+	n.held.add(f.held)
+	n.firings.Go(func() { n.fire(ctx, attempt, f) })
 }
 
 // answered takes in the answer to a write of a job's state. Committed or refused, it brings what is

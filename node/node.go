@@ -67,6 +67,7 @@ type Node struct {
 	meta            atomic.Pointer[store.Meta]
 	rules           atomic.Pointer[store.Rules]
 	shardsOwned     atomic.Int64
+	assigned        atomic.Bool // an assignment names this process
 	loaded          atomic.Bool // every owned shard has been read
 	trusted         atomic.Bool // the clock is
 	draining        atomic.Bool
@@ -203,7 +204,7 @@ func (n *Node) open(life context.Context) (err error) {
 	names := slices.Sorted(maps.Keys(handlers))
 	n.sessions, err = election.New(election.Config{
 		Client: n.cfg.Client, Prefix: n.cfg.Prefix, TTL: n.cfg.SessionTTL, Grace: n.cfg.Grace,
-		Folder: n.folder, Clock: n.cfg.Clock, Logger: n.log,
+		Folder: n.folder, Clock: n.cfg.Clock, Logger: n.cfg.Logger,
 		Notify: func(e election.Event) {
 			n.inbox.post(func(now scheduler.Reading) { n.takeSession(life, e, now) })
 		},

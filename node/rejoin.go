@@ -16,7 +16,6 @@ func (n *Node) takeSession(ctx context.Context, e election.Event, now scheduler.
 	case election.MemberLost:
 		// The dispatcher will give our shards to others; its assignment moves the rules, and nothing of
 		// ours commits after it. Until then the claims of this process are as good as ever.
-		n.log.Warn("membership lost", "reason", e.Reason)
 	case election.TermBegan:
 		n.beginTerm(ctx, e.Guard)
 	case election.TermEnded:
@@ -42,7 +41,6 @@ func (n *Node) takeSession(ctx context.Context, e election.Event, now scheduler.
 // it is dropped here, and read anew when an assignment names the new one (rule 12).
 func (n *Node) joined(ctx context.Context, e election.Joined) {
 	n.memberID = e.Member.ID()
-	n.log.Info("joined", "incarnation", e.Member.Incarnation)
 	if r := n.rules.Load(); r != nil {
 		n.own(ctx, *r)
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 
 	"github.com/quorumcron/quorumcron/scheduler"
 	"github.com/quorumcron/quorumcron/store"
@@ -30,8 +31,10 @@ func (n *Node) own(ctx context.Context, r store.Rules) {
 	owned := map[poolShard]bool{}
 	gained := map[scheduler.Shard]bool{}
 	kept := map[scheduler.Shard]bool{}
+	named := false
 	for pool, a := range r.Assignments {
 		// With a version left out, somebody else may have owned a shard of ours in between.
+		named = named || slices.Contains(a.Members, self)
 		missed := r.Versions[pool] > v.versions[pool]+1
 		for s := range scheduler.ShardCount {
 			shard := scheduler.Shard(s)
@@ -48,6 +51,7 @@ func (n *Node) own(ctx context.Context, r store.Rules) {
 	}
 	v.owned, v.versions = owned, r.Versions
 	n.shardsOwned.Store(int64(len(owned)))
+	n.assigned.Store(named)
 	for shard, f := range v.shards {
 		if !kept[shard] || gained[shard] {
 			f.stop()

@@ -30,6 +30,7 @@ func (n *Node) Ready() scheduler.Readiness {
 	s := n.sessions.Status()
 	check("sessions", len(s.Reasons) == 0, strings.Join(s.Reasons, "; "))
 	check("rules", n.rules.Load() != nil, "the assignments have not been read yet")
+	check("assignment", n.assigned.Load(), "no assignment names this member yet")
 	check("shards", n.loaded.Load(), "some owned shards have not been read yet")
 	check("clock", n.trusted.Load(), "the wall clock has stepped; nothing is planned until it has stood for a minute")
 	check("draining", !n.draining.Load(), "this member hands its shards over and takes no new ones")
