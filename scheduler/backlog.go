@@ -107,11 +107,12 @@ func (p *planner) giveUpBacklog() *Decision {
 	return d
 }
 
-// drawBacklog begins the newest late instant, one at a time: not beside another attempt, and not
-// before an on-time instant has had its turn. It is not skipped for overlap; it waits.
+// drawBacklog begins the newest late instant, one at a time: not beside another attempt. It is not
+// skipped for overlap; it waits. An on-time instant that is due has had its turn before: if it could
+// not begin for want of room, or for an entry of which nothing is known, neither can this.
 func (p *planner) drawBacklog() *Decision {
 	b := p.s.Backlog
-	if b == nil || p.busy || !p.hasRoom() || len(p.s.Entries)+len(p.s.Retries) > 0 {
+	if b == nil || !p.v.Room || len(p.s.Entries)+len(p.s.Retries) > 0 {
 		return nil
 	}
 	p.s.Backlog = nil

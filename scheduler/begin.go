@@ -36,10 +36,9 @@ func (p *planner) startDue() *Decision {
 		return d
 	}
 	blame, wait := p.inTheWay()
-	free := len(blame) == 0 && !wait && p.hasRoom()
+	free := len(blame) == 0 && !wait && p.v.Room
 	if len(blame) == 0 && !free {
-		p.busy = !instant.IsZero()
-		if p.busy {
+		if !instant.IsZero() {
 			p.wakeBy(due.Add(OnTime + 1)) // then it is late
 		}
 		return nil
@@ -130,10 +129,6 @@ func (p *planner) inTheWay() (blame []Blame, wait bool) {
 		blame = append(blame, Blame{Firing: r.Firing, Slot: r.Slot})
 	}
 	return blame, wait
-}
-
-func (p *planner) hasRoom() bool {
-	return p.v.Room && len(p.s.Entries)+len(p.s.Retries) < MaxInFlight
 }
 
 // beginInstant grants the first attempt of an instant.

@@ -37,7 +37,9 @@ var definitionChanges = []struct {
 	{"a pause", true, func(j *Job) { j.Paused = true }},
 	{"a delete", true, func(j *Job) { j.Deleted = epoch }},
 	{"a label", false, func(j *Job) { j.Labels = map[string]string{"team": "y"} }},
-	{"an argument", false, func(j *Job) { j.Run.Command = &Command{Args: []string{"a"}, Env: map[string]string{"A": "b"}, Dir: "/", User: "u"} }},
+	{"an argument", false, func(j *Job) {
+		j.Run.Command = &Command{Args: []string{"a"}, Env: map[string]string{"A": "b"}, Dir: "/", User: "u"}
+	}},
 	{"a variable", false, func(j *Job) { c := *j.Run.Command; c.Env = nil; j.Run.Command = &c }},
 	{"the directory", false, func(j *Job) { c := *j.Run.Command; c.Dir = ""; j.Run.Command = &c }},
 	{"the user", false, func(j *Job) { c := *j.Run.Command; c.User = ""; j.Run.Command = &c }},

@@ -174,17 +174,5 @@ func TestSkipNeverOverlaps(t *testing.T) {
 		},
 		now:  "10:01:10",
 		want: "wake 10:01:30",
-	}, {
-		name: "at most a hundred attempts of a job are in flight",
-		view: func(t *testing.T, v *View) {
-			for n := range MaxInFlight {
-				f := Triggered(uid, string(rune('a'+n/26))+string(rune('a'+n%26)))
-				addEntry(v, f, 1, int64(45+n), clockTime(t, "10:00:40"))
-				recorded(t, v, f, Succeeded, "", "10:00:50")
-			}
-			v.Facts = nil // nobody knows yet that they have ended
-		},
-		now:  "10:01:00",
-		want: "wake 10:01:05.000000001",
 	}})
 }

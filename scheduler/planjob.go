@@ -55,8 +55,6 @@ type planner struct {
 	folded []Firing
 	// cancelled says that a retry owed by the planned state itself is among what was taken out.
 	cancelled bool
-	// busy says that an on-time instant is due and waits, so that nothing is drawn from the backlog.
-	busy bool
 
 	wake        time.Time // on the scale of at
 	wakeElapsed time.Duration

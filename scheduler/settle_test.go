@@ -287,6 +287,48 @@ func TestOwedRetries(t *testing.T) {
 	}})
 }
 
+// TestALaterAttemptKeepsWhatTheFirstOneHad follows a triggered firing, whose trigger is gone after the
+// first grant, to its second and third attempt.
+func TestALaterAttemptKeepsWhatTheFirstOneHad(t *testing.T) {
+	t.Parallel()
+	v := situation(t, retried)
+	v.State.NextSlot = 4
+	requested := clockTime(t, "10:00:40")
+	waiting(t, &v, "a", "10:00:40")
+	now := reading(clockTime(t, "10:00:41"))
+	for attempt := 1; attempt <= 3; attempt++ {
+		d := PlanJob(v, now).Decision
+		if d == nil || d.Kind != KindBegin || d.Attempt != attempt || d.Slot != 4 {
+			t.Fatalf("got %v, want attempt %d in slot 4", d, attempt)
+		}
+		e, _ := d.Entry()
+		if !e.Due.Equal(requested) || len(e.Past) != attempt-1 {
+			t.Fatalf("attempt %d is due %s after %d others", attempt, e.Due, len(e.Past))
+		}
+		if (d.Trigger == "a") != (attempt == 1) {
+			t.Fatalf("attempt %d consumes the trigger %q", attempt, d.Trigger)
+		}
+		v.StateRevision++
+		v.State, v.Triggers = Fill(d.Next, v.StateRevision), nil
+		v.Facts = map[Firing]Fact{d.Firing: {Attempt: attempt, GoneSince: now.Elapsed}}
+		now = reading(now.Wall.Add(3 * time.Second))
+		if attempt == 2 { // once by its record, once by its hold
+			recorded(t, &v, d.Firing, Lost, ReasonNeverStarted, "10:01:00")
+			continue
+		}
+		now = reading(now.Wall.Add(e.Hold + LoseMargin))
+		lost := PlanJob(v, now).Decision
+		if lost == nil || lost.Kind != KindLose || lost.Slot != 4 {
+			t.Fatalf("got %v, want attempt %d lost", lost, attempt)
+		}
+		v.StateRevision++
+		v.State, v.Facts = Fill(lost.Next, v.StateRevision), map[Firing]Fact{}
+	}
+	if got := sketch(v.State); got != "cursor 10:00:30; count LOST(member lost) 1" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestTheDefaultIsThreeAttemptsForLostOnes(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -383,6 +425,13 @@ func TestSettledIsWhenTheLastFiringEnded(t *testing.T) {
 	d = PlanJob(v, reading(at)).Decision
 	if d == nil || d.Kind != KindLose || !d.Next.Settled.Equal(at) {
 		t.Fatalf("with the last one lost: got %v settled %v, want %v", d, d.Next.Settled, at)
+	}
+
+	folded := v
+	folded.Facts = map[Firing]Fact{}
+	recorded(t, &folded, minute(t, "10:01:00"), Succeeded, "", "10:20:02")
+	if d := PlanJob(folded, reading(at)).Decision; d == nil || d.Kind != KindFold || !d.Next.Settled.Equal(at) {
+		t.Fatalf("with the last one folded: got %v settled %v, want %v", d, d.Next.Settled, at)
 	}
 
 	run := recordOf(v.Job, v.State.Entries[0], Succeeded, "")

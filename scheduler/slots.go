@@ -1,10 +1,7 @@
 package scheduler
 
-// MaxInFlight bounds the entries and pending retries of one job, and with them its ring of slots.
-const MaxInFlight = 100
-
 // mostInFlight is how many slots of a job may be promised at once. With overlap skip it is one: an
-// entry and a pending retry each block the next firing.
+// entry and a pending retry each block the next firing. No policy may allow more than 100.
 func mostInFlight(Job) int { return 1 }
 
 // ringSize is how many slots a job's records go round in, so that HistoryLimit finished runs are kept

@@ -82,6 +82,7 @@ type world struct {
 	behind   time.Duration // how far NotBeyond is behind the wall clock
 
 	attempts map[Firing]int
+	slotOf   map[Firing]int
 	done     map[Firing]ending
 	tally    map[ending]int64 // of done
 	swept    bool
@@ -95,7 +96,7 @@ func newWorld(t *testing.T, job Job) *world {
 		t: t, job: job, table: compile(t, job.Schedule), now: reading(epoch), room: true, rev: 100, stateRev: 100,
 		state: NewState(job, epoch),
 		locks: map[Firing]int64{}, ring: map[int]slot{}, facts: map[Firing]Fact{}, gone: map[Firing]time.Duration{},
-		attempts: map[Firing]int{}, done: map[Firing]ending{}, tally: map[ending]int64{}, saw: map[string]int{},
+		attempts: map[Firing]int{}, slotOf: map[Firing]int{}, done: map[Firing]ending{}, tally: map[ending]int64{}, saw: map[string]int{},
 	}
 	return w
 }
@@ -422,7 +423,10 @@ func (w *world) guardBegin(d Decision, before State) {
 	if dl := w.job.Policy.StartDeadline; dl > 0 && w.at().After(e.due().Add(dl)) {
 		w.fail("%s is after its start deadline", d)
 	}
-	w.attempts[d.Firing] = d.Attempt
+	if slot, had := w.slotOf[d.Firing]; had && slot != d.Slot {
+		w.fail("%s has another slot than the attempt before: %d", d, slot)
+	}
+	w.attempts[d.Firing], w.slotOf[d.Firing] = d.Attempt, d.Slot
 }
 
 // book works out, instant by instant, what the write did to which firing.
