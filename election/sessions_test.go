@@ -356,7 +356,7 @@ func TestConfigIsRefusedWithEveryFault(t *testing.T) {
 // A caller may answer an event at once; the next event waits until it is done.
 func TestEventsComeOneAtATimeAlsoWhenAnswered(t *testing.T) {
 	inBubble(t, func(t *testing.T, etcd *memetcd.Store) {
-		var sessions *election.Sessions
+		ready := make(chan *election.Sessions, 1)
 		depth, deepest := 0, 0
 		var order []string
 		p := start(t, etcd, "a", func(c *election.Config) {
@@ -366,7 +366,7 @@ func TestEventsComeOneAtATimeAlsoWhenAnswered(t *testing.T) {
 				switch event.(type) {
 				case election.LockLeaseOpened:
 					order = append(order, "opened")
-					sessions.Orphan("at once")
+					(<-ready).Orphan("at once")
 					order = append(order, "orphaned")
 				case election.LockLeaseDoubted:
 					order = append(order, "doubted")
@@ -374,8 +374,9 @@ func TestEventsComeOneAtATimeAlsoWhenAnswered(t *testing.T) {
 				depth--
 			}
 		})
-		sessions = p.Sessions
+		ready <- p.Sessions
 		time.Sleep(time.Second)
+		p.halt(time.Second)
 		if deepest != 1 || strings.Join(order, " ") != "opened orphaned doubted" {
 			t.Errorf("%d events at once, order %v; want one, and the answer's event after the answer", deepest, order)
 		}
