@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorumcron/quorumcron/api"
+	"github.com/quorumcron/quorumcron/internal/jobfile"
+	quorumcronv1 "github.com/quorumcron/quorumcron/proto/quorumcron/v1"
+)
+
+type jobApplyOptions struct {
+	serverOptions
+	namespaceOption
+	files  []string
+	fixed  bool // --namespace was given: no document may name another one
+	output format
+}
+
+func newJobApply(c *console) *cobra.Command {
+	o := &jobApplyOptions{}
+	cmd := &cobra.Command{
+		Use: "apply -f FILE|DIR|-", Short: "Store jobs from files, each one whole or not at all", Args: exactly(),
+		Long: "Store jobs from YAML or JSON files with any number of documents; from a folder its *.yaml, *.yml\n" +
+			"and *.json files; from stdin for \"-\". All documents are checked before the first is stored: if one is\n" +
+			"wrong, everything that is wrong is shown, and nothing is stored. Then each is stored by itself; the\n" +
+			"result says which were. Applying the same file again changes nothing.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.fixed = cmd.Flags().Changed("namespace")
+			if len(o.files) == 0 {
+				return usageError(cmd, errors.New("-f is missing: name a file, a folder, or - for stdin"))
+			}
+			return o.run(cmd.Context(), c)
+		},
+	}
+	o.serverOptions.addFlags(cmd.Flags())
+	o.namespaceOption.addFlags(cmd.Flags())
+	cmd.Flags().StringArrayVarP(&o.files, "file", "f", nil, "file, folder, or - for stdin; may be repeated")
+	addOutput(cmd, &o.output)
+	return cmd
+}
+
+// applied is what became of one document.
+type applied struct {
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Source    string   `json:"source"`
+	Line      int      `json:"line"`
+	Change    string   `json:"change"` // created, changed, unchanged, failed, unknown, not tried
+	Revision  int64    `json:"revision,string"`
+	Next      string   `json:"nextInstant"`
+	Warnings  []string `json:"warnings"`
+	Error     string   `json:"error"`
+}
+
+func (o *jobApplyOptions) run(ctx context.Context, c *console) error {
+	docs, err := o.read(c)
+	if err != nil {
+		return err
+	}
+	client, err := o.connect()
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	results := make([]applied, len(docs))
+	var worst, lost error
+	for i, doc := range docs {
+		r := &results[i]
+		*r = applied{Namespace: doc.Job.GetNamespace(), Name: doc.Job.GetName(), Source: doc.Source, Line: doc.Line, Warnings: []string{}}
+		if lost != nil {
+			// Once no node answers there is no point in waiting for each of the others.
+			r.Change = "not tried"
+			continue
+		}
+		answer, err := call(ctx, client, client.jobs.Apply, &quorumcronv1.JobServiceApplyRequest{Job: doc.Job})
+		if err != nil {
+			o.note(r, doc, err)
+			if worst == nil {
+				worst = err
+			}
+			if exitCode(err) == exitUnreachable || ctx.Err() != nil {
+				lost = err
+			}
+			continue
+		}
+		r.Change, r.Revision, r.Warnings = answer.GetChange(), answer.GetJob().GetRevision(), append(r.Warnings, answer.GetWarnings()...)
+		if next := c.nextOf(answer.GetJob()); next != nil {
+			r.Next = stamp(next)
+		}
+		c.warn(answer.GetWarnings())
+	}
+	if err := o.show(c, results); err != nil {
+		return err
+	}
+	if worst != nil {
+		return errReported(exitCode(worst))
+	}
+	return nil
+}
+
+// read reads and checks all documents; the error says everything that is wrong with them.
+func (o *jobApplyOptions) read(c *console) ([]*jobfile.Document, error) {
+	var sources []jobfile.Source
+	stdin := false
+	for _, name := range o.files {
+		if name == "-" && stdin {
+			return nil, invalid(errors.New("-f -: stdin can be read once only"))
+		}
+		stdin = stdin || name == "-"
+		more, err := jobfile.Read(name, c.in)
+		if err != nil {
+			return nil, invalid(err)
+		}
+		sources = append(sources, more...)
+	}
+	docs, err := jobfile.Parse(sources, jobfile.Options{Namespace: o.namespace, Fixed: o.fixed, Check: api.CheckJob})
+	if err != nil {
+		c.say("%v; nothing was stored", err)
+		return nil, errReported(exitUsage)
+	}
+	return docs, nil
+}
+
+// note writes down why a document was not stored, or that nobody knows.
+func (o *jobApplyOptions) note(r *applied, doc *jobfile.Document, err error) {
+	r.Change, r.Error = "failed", explain(err)
+	if code := status.Code(err); code == codes.Unknown || code == codes.DeadlineExceeded {
+		r.Change = "unknown" // It may have been stored. Applying it again is safe.
+	}
+	if fields := violations(err); len(fields) > 0 {
+		var lines []string
+		for _, p := range doc.Problems(fields) {
+			lines = append(lines, p.String())
+		}
+		r.Error = strings.Join(lines, "\n")
+	}
+}
+
+func (o *jobApplyOptions) show(c *console, results []applied) error {
+	if o.output != formatTable {
+		text, err := json.Marshal(map[string]any{"results": results})
+		if err != nil {
+			return fmt.Errorf("encode the results: %w", err)
+		}
+		return c.printJSON(o.output, text)
+	}
+	counts := map[string]int{}
+	err := c.printTable(func(w io.Writer) {
+		for _, r := range results {
+			counts[r.Change]++
+			detail := ""
+			switch {
+			case r.Error != "":
+				detail = strings.ReplaceAll(r.Error, "\n", "\n  ")
+			case r.Next != "":
+				detail = "next " + r.Next
+			}
+			row(w, c.paint(changeColour(r.Change), r.Change), r.Namespace+"/"+r.Name, detail)
+		}
+	})
+	if len(results) > 1 {
+		var parts []string
+		for _, change := range []string{"created", "changed", "unchanged", "failed", "unknown", "not tried"} {
+			if counts[change] > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", counts[change], change))
+			}
+		}
+		c.say("%s", strings.Join(parts, ", "))
+	}
+	return err
+}
+
+func changeColour(change string) string {
+	switch change {
+	case "created", "changed":
+		return green
+	case "unchanged":
+		return plain
+	case "not tried":
+		return yellow
+	default:
+		return red
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	quorumcronv1 "github.com/quorumcron/quorumcron/proto/quorumcron/v1"
+)
+
+func newJobNext(c *console) *cobra.Command {
+	o := &jobOptions{}
+	var after instantFlag
+	var count int32
+	cmd := o.command(c, "next", "Show when a job is due next, also while it is paused", func(ctx context.Context, client *client) error {
+		request := &quorumcronv1.JobServiceNextRequest{Namespace: o.namespace, Name: o.name, Count: count}
+		if !after.Time.IsZero() {
+			request.After = timestamppb.New(after.Time)
+		}
+		answer, err := call(ctx, client, client.jobs.Next, request)
+		if err != nil {
+			return err
+		}
+		if len(answer.GetInstants()) == 0 {
+			c.say("its schedule has ended")
+		}
+		return c.print(o.output, answer, func(w io.Writer) {
+			for _, t := range answer.GetInstants() {
+				c.instantRow(w, t.AsTime(), time.UTC)
+			}
+		})
+	})
+	cmd.Flags().Var(&after, "after", "instants after this one (default now)")
+	cmd.Flags().Int32VarP(&count, "count", "n", 5, "how many, at most 1000")
+	return cmd
+}
+
+// instantFlag is a flag that takes an instant.
+type instantFlag struct{ time.Time }
+
+// String implements pflag.Value.
+func (f *instantFlag) String() string {
+	if f.IsZero() {
+		return ""
+	}
+	return f.Format(time.RFC3339)
+}
+
+// Type implements pflag.Value: what the help shows.
+func (f *instantFlag) Type() string { return "RFC3339" }
+
+// Set implements pflag.Value.
+func (f *instantFlag) Set(s string) error {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return errNoInstant
+	}
+	f.Time = t
+	return nil
+}
+
+// instantRow is one instant of a list: in UTC, in words of its zone, and as seen from now.
+func (c *console) instantRow(w io.Writer, t time.Time, zone *time.Location) {
+	row(w, t.UTC().Format(time.RFC3339), t.In(zone).Format("Mon 2006-01-02 15:04:05 MST"), relative(t, c.now()))
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// levelFlag is a flag that takes a log level.
+type levelFlag struct{ slog.Level }
+
+// String implements pflag.Value.
+func (f *levelFlag) String() string { return strings.ToLower(f.Level.String()) }
+
+// Type implements pflag.Value: what the help shows.
+func (f *levelFlag) Type() string { return "debug|info|warn|error" }
+
+// Set implements pflag.Value.
+func (f *levelFlag) Set(s string) error {
+	switch s {
+	case "debug", "info", "warn", "error":
+		return f.UnmarshalText([]byte(s))
+	}
+	return fmt.Errorf("must be debug, info, warn or error")
+}
+
+// newLogger writes text for a person at a terminal, and JSON for everything else.
+func newLogger(w io.Writer, terminal bool, level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if terminal {
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+	return slog.New(slog.NewJSONHandler(w, options))
+}

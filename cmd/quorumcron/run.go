@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	quorumcronv1 "github.com/quorumcron/quorumcron/proto/quorumcron/v1"
+)
+
+func newRun(c *console) *cobra.Command {
+	return noun("run", "Show and stop runs", newRunList(c), newRunShow(c), newRunLogs(c), newRunCancel(c))
+}
+
+// runOptions are what every command about one run has.
+type runOptions struct {
+	serverOptions
+	firing string
+	output format
+}
+
+// command makes a command about one run.
+func (o *runOptions) command(use, short string, run func(context.Context, *client) error) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use + " FIRING", Short: short, Args: exactly("FIRING"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.firing = args[0]
+			client, err := o.connect()
+			if err != nil {
+				return err
+			}
+			defer client.close()
+			return run(cmd.Context(), client)
+		},
+	}
+	o.serverOptions.addFlags(cmd.Flags())
+	return cmd
+}
+
+// runTable shows one run as lines of name and value.
+func (c *console) runTable(w io.Writer, r *quorumcronv1.Run) {
+	row(w, "Firing:", r.GetFiring())
+	row(w, "Job:", fmt.Sprintf("%s/%s, generation %d", r.GetNamespace(), r.GetJob(), r.GetGeneration()))
+	if r.GetInstant() != nil {
+		row(w, "Instant:", c.both(r.GetInstant()))
+	} else {
+		row(w, "Instant:", "none: it was triggered")
+	}
+	row(w, "Verdict:", c.paint(plain, "")+c.verdict(r.GetVerdict())+reasonOf(r.GetReason()))
+	if r.ExitCode != nil {
+		row(w, "Exit code:", fmt.Sprint(r.GetExitCode()))
+	}
+	if r.GetMessage() != "" {
+		row(w, "Message:", r.GetMessage())
+	}
+	for i, a := range r.GetAttempts() {
+		verdict := outcome(a.GetVerdict(), a.GetReason())
+		if verdict == "" {
+			verdict = "running"
+		}
+		row(w, first(i, "Attempts:"), fmt.Sprintf("%d %s on %s, token %d, started %s, took %s",
+			a.GetNumber(), verdict, a.GetMember(), a.GetToken(), stamp(a.GetStartTime()), c.took(a.GetStartTime(), a.GetEndTime())))
+	}
+	if r.GetOutputBytes() > 0 {
+		what := fmt.Sprintf("%d bytes", r.GetOutputBytes())
+		if r.GetOutputDropped() > 0 {
+			what += fmt.Sprintf(", %d of them not kept", r.GetOutputDropped())
+		}
+		row(w, "Output:", what)
+	}
+}
+
+func reasonOf(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}

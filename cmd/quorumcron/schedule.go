@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorumcron/quorumcron/scheduler/cron"
+)
+
+func newSchedule(c *console) *cobra.Command {
+	return noun("schedule", "Try schedules, without a server", newScheduleNext(c))
+}
+
+// errNoInstant says how to write one.
+var errNoInstant = errors.New("must be an instant such as 2026-12-24T18:00:00Z or 2026-12-24T19:00:00+01:00")
+
+type scheduleNextOptions struct {
+	zone          string
+	after, anchor instantFlag
+	count         int
+	output        format
+}
+
+func newScheduleNext(c *console) *cobra.Command {
+	o := &scheduleNextOptions{}
+	cmd := &cobra.Command{
+		Use: "next EXPR", Short: "Show when an expression is due", Args: exactly("EXPR"),
+		Long: "Show when an expression is due: one of 5 fields, or 6 with seconds first; @hourly, @daily and the like;\n" +
+			"or \"@every 15m\". No server is asked. Fewer instants are shown if the schedule ends.",
+		Example: "  quorumcron schedule next '30 2 * * *' --time-zone Europe/Berlin\n" +
+			"  quorumcron schedule next '@every 15m' --anchor 2026-01-01T00:05:00Z -n 3",
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.count < 1 || o.count > 10_000 {
+				return usageError(cmd, fmt.Errorf("--count %d: must be from 1 to 10000", o.count))
+			}
+			return o.run(c, args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.zone, "time-zone", "", "IANA name of the zone that the expression is read in (default UTC)")
+	flags.Var(&o.after, "after", "instants after this one (default now)")
+	flags.Var(&o.anchor, "anchor", "where @every begins to count (default 1970-01-01T00:00:00Z)")
+	flags.IntVarP(&o.count, "count", "n", 5, "how many, at most 10000")
+	addOutput(cmd, &o.output)
+	return cmd
+}
+
+func (o *scheduleNextOptions) run(c *console, expression string) error {
+	spec, err := cron.SpecOf(expression, o.zone, o.anchor.Time)
+	if err != nil {
+		return invalid(err)
+	}
+	table, err := cron.Compile(spec)
+	if err != nil {
+		return invalid(err)
+	}
+	zone, err := cron.LoadZone(o.zone)
+	if err != nil {
+		return invalid(err)
+	}
+	at := o.after.Time
+	if at.IsZero() {
+		at = c.now()
+	}
+	instants := []string{}
+	var times []time.Time
+	for range o.count {
+		if at = table.Next(at); at.IsZero() {
+			break
+		}
+		times = append(times, at)
+		instants = append(instants, at.UTC().Format(time.RFC3339))
+	}
+	if o.output == formatTable {
+		return c.printTable(func(w io.Writer) {
+			for _, t := range times {
+				c.instantRow(w, t, zone)
+			}
+		})
+	}
+	text, err := json.Marshal(map[string][]string{"instants": instants})
+	if err != nil {
+		return fmt.Errorf("encode the instants: %w", err)
+	}
+	return c.printJSON(o.output, text)
+}
