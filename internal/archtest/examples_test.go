@@ -15,6 +15,13 @@ func importExamples() []example {
 			import _ "github.com/quorumcron/quorumcron/scheduler/cronjob"`), "scheduler: imports"},
 		{"import table", "a library nobody agreed on", one("executor/a.go", `package executor
 			import _ "github.com/sirupsen/logrus"`), "logrus"},
+		{"import table", "testing in the program", one("node/a.go", `package node
+			import _ "testing"`), "node: imports testing outside of tests"},
+		{"import table", "a suite that tests share", one("store/storetest/a.go", `package storetest
+			import (
+				_ "testing"
+				_ "github.com/quorumcron/quorumcron/internal/memetcd"
+			)`), ""},
 		{"import table", "what the table allows, and a test that goes further", map[string]string{
 			"node/a.go": `package node
 				import (

@@ -40,7 +40,7 @@ type Package struct {
 // File is one parsed Go file.
 type File struct {
 	Path      string // from the module's root
-	Test      bool   // its name ends in _test.go
+	Test      bool   // its name ends in _test.go, or it is part of a suite that tests share
 	Generated bool   // it says "Code generated … DO NOT EDIT."
 	Lines     int
 	Syntax    *ast.File
@@ -130,8 +130,15 @@ func (m *Module) parseFile(name, text string) (*File, error) {
 	for _, spec := range syntax.Imports {
 		file.names[importName(spec)] = importPath(spec)
 	}
+	if suite(syntax.Name.Name) {
+		file.Test = file.Test || slices.ContainsFunc(syntax.Imports, func(s *ast.ImportSpec) bool { return importPath(s) == "testing" })
+	}
 	return file, nil
 }
+
+// suite says whether a package's name tells that it is there for tests only, though the tests of
+// several packages import it: storetest, or conformance.
+func suite(name string) bool { return strings.HasSuffix(name, "test") || name == "conformance" }
 
 // At renders a position as file:line.
 func (m *Module) At(pos token.Pos) string {
