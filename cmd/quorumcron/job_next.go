@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -56,7 +57,7 @@ func (f *instantFlag) Type() string { return "RFC3339" }
 func (f *instantFlag) Set(s string) error {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return errNoInstant
+		return errors.New("must be an instant such as 2026-12-24T18:00:00Z or 2026-12-24T19:00:00+01:00")
 	}
 	f.Time = t
 	return nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -15,9 +14,6 @@ import (
 func newSchedule(c *console) *cobra.Command {
 	return noun("schedule", "Try schedules, without a server", newScheduleNext(c))
 }
-
-// errNoInstant says how to write one.
-var errNoInstant = errors.New("must be an instant such as 2026-12-24T18:00:00Z or 2026-12-24T19:00:00+01:00")
 
 type scheduleNextOptions struct {
 	zone          string
