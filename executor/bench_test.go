@@ -1,9 +1,13 @@
 package executor
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 )
 
 // BenchmarkCommand is what one command costs from Execute to Result.
@@ -25,14 +29,35 @@ func BenchmarkCommand(b *testing.B) {
 					})
 				}
 				runtime.GC()
+				before := cpuOf(b, x.supervisor(b))
 				b.ResetTimer()
 				for b.Loop() {
 					jobs <- command("/bin/true")
 				}
 				close(jobs)
 				workers.Wait()
+				cpu := cpuOf(b, x.supervisor(b)) - before
+				b.ReportMetric(float64(cpu.Microseconds())/float64(b.N), "supervisor-µs/op")
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commands/s")
 			})
 		}
 	}
+}
+
+// cpuOf is the processor time that a process has used, without that of its children.
+func cpuOf(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var total time.Duration
+	for _, thread := range threads {
+		var ns int64
+		if text, err := os.ReadFile(thread); err == nil {
+			fmt.Sscan(string(text), &ns)
+		}
+		total += time.Duration(ns)
+	}
+	return total
 }

@@ -140,7 +140,7 @@ func (s *supervisor) startDone(c *child, pipe *os.File, r spawned, asked bool) {
 			c.group = nil
 		}
 	}
-	early, ended := s.early[r.pid]
+	early, gone := s.early[r.pid]
 	if s.starting == 0 {
 		clear(s.early)
 	}
@@ -155,9 +155,13 @@ func (s *supervisor) startDone(c *child, pipe *os.File, r spawned, asked bool) {
 	c.pid, c.started, c.pipe = r.pid, r.at, pipe
 	s.byPid[c.pid] = c
 	s.out.send(report{Started: &startedReport{ID: c.order.ID, Pid: c.pid}})
-	if ended {
-		s.exited(c, early)
-	} else if c.cause != causeNone {
+	switch {
+	case gone, ended(c.pid): // It was not told before it had ended by itself.
+		c.cause = causeNone
+		if gone {
+			s.exited(c, early)
+		}
+	case c.cause != causeNone:
 		s.terminate(c, bootNow()) // It was told while it was being started.
 	}
 }
@@ -374,7 +378,6 @@ func (s *supervisor) finish(c *child) {
 		Started:  c.started,
 		Finished: c.finished,
 		ExitCode: int32(c.status.ExitStatus()),
-		Killed:   c.killed,
 		Immortal: c.immortal,
 		Output:   c.output.close(),
 	}

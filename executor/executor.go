@@ -137,8 +137,8 @@ func New(cfg Config) (*Executor, error) {
 // Commands is nil when this member can run command jobs, else the reason why not, an ErrNoCommands.
 func (e *Executor) Commands() error { return e.noCmd }
 
-// Run keeps the supervisor running and old output within its bounds until ctx ends. Attempts that are
-// in flight then end as ErrStopping; Run returns when they and the supervisor have ended.
+// Run keeps the supervisor running until ctx ends. Commands in flight then end as ErrStopping; Run
+// returns when they and the supervisor have ended. Handlers end with the contexts of their own.
 func (e *Executor) Run(ctx context.Context) error {
 	if e.files != nil {
 		e.files.load()

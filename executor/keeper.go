@@ -26,7 +26,7 @@ const (
 	restartMost  = 5 * time.Second
 	restartCalm  = time.Minute
 	// readyLimit is how long an attempt waits for a supervisor.
-	readyLimit = 10 * time.Second
+	readyLimit = 3 * time.Second
 	// pingEvery and pingsMissed say when a supervisor that does not answer is killed. Turns are
 	// counted, not time, so that a node that was itself frozen does not blame the supervisor.
 	pingEvery   = 2 * time.Second

@@ -83,7 +83,6 @@ type endedReport struct {
 	Started, Finished time.Duration // zero when nothing was started
 	ExitCode          int32
 	Signal            int // that ended it, else 0
-	Killed            bool
 	Immortal          int // processes of it that KILL did not end in time
 	Output            captured
 	Died              bool // set by the node: the supervisor died

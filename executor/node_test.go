@@ -355,3 +355,82 @@ func TestCommandInheritsNothing(t *testing.T) {
 		t.Errorf("got signals %q, want none blocked and none ignored", got)
 	}
 }
+
+// TestKernelKillsWhatNobodyElseCan: node and supervisor are killed at once.
+func TestKernelKillsWhatNobodyElseCan(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "pids")
+	n := startNode(t, nodeScript{Attempts: []Attempt{shell(`trap "" TERM HUP; echo $$ > "$1"; while :; do sleep 1; done`, file)}})
+	main := pids(t, file, 1)
+	supervisor := supervisorOf(t, main)
+	if err := syscall.Kill(supervisor.pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	n.signal(t, syscall.SIGKILL)
+	n.cmd.Process.Wait()
+	if !lives(main[0]) {
+		t.Error("the command is dead before its supervisor is")
+	}
+	if err := killProcess(supervisor); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the command is dead", func() bool { return !lives(main[0]) })
+}
+
+// TestDeadlinesPassedInOneLeapKillAtOnce: as when the machine was suspended.
+func TestDeadlinesPassedInOneLeapKillAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(c *Config) { c.pingEvery = time.Hour })
+	file := filepath.Join(t.TempDir(), "pids")
+	last := scheduler.LockLife{Sent: bootNow(), TTL: 2 * time.Second, Grace: 4 * time.Second}
+	result := b.begin(t.Context(), shell(`trap "" TERM; echo $$ > "$1"; while :; do sleep 0.1; done`, file), func() scheduler.LockLife { return last })
+	pids(t, file, 1)
+	supervisor := b.supervisor(t)
+	if err := syscall.Kill(supervisor, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its life is over", func() bool { return bootNow() > last.KillAt() })
+	if err := syscall.Kill(supervisor, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	woken := bootNow()
+	checkEnding(t, await(t, result), ending{scheduler.Failed, scheduler.ReasonLockLost, 137})
+	if took := bootNow() - woken; took >= termToKill {
+		t.Errorf("it took %s to kill it, as if TERM had come in time", took)
+	}
+}
+
+// TestEndBeforeTheCauseCounts: a command that has ended by itself is not canceled any more, though its
+// supervisor learns of both at once.
+func TestEndBeforeTheCauseCounts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	for range 10 {
+		dir := t.TempDir()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		result := b.begin(ctx, shell(`echo $$ > "$1/pid"; until [ -e "$1/go" ]; do sleep 0.01; done`, dir), nil)
+		main := pids(t, filepath.Join(dir, "pid"), 1)
+		supervisor := b.supervisor(t)
+		if err := syscall.Kill(supervisor, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it has ended", func() bool { return !lives(main[0]) })
+		cancel(ErrCanceled)
+		eventually(t, "the supervisor is told to end it", func() bool {
+			tether, err := b.keeper.await(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			tether.out.mu.Lock()
+			defer tether.out.mu.Unlock()
+			return len(tether.out.queue) == 0
+		})
+		if err := syscall.Kill(supervisor, syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		checkEnding(t, await(t, result), ending{scheduler.Succeeded, "", 0})
+	}
+}

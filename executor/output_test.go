@@ -336,3 +336,25 @@ func checkFiles(t *testing.T, root string, seconds ...int64) {
 		t.Errorf("wrong files (-want +got):\n%s", diff)
 	}
 }
+
+// TestOutsiderOnStdoutDoesNotHoldTheResult: killing all of the command does not close its output.
+func TestOutsiderOnStdoutDoesNotHoldTheResult(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	dir := t.TempDir()
+	result := b.begin(t.Context(), shell(`echo $$ > "$1/pid"; until [ -e "$1/go" ]; do sleep 0.02; done; echo done`, dir), nil)
+	main := pids(t, filepath.Join(dir, "pid"), 1)
+	outsider, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/1", main[0].pid), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outsider.Close()
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := await(t, result)
+	checkEnding(t, r, ending{scheduler.Succeeded, "", 0})
+	if got := string(r.Output); got != "done\n" {
+		t.Errorf("got output %q, want done", got)
+	}
+}

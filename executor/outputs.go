@@ -52,17 +52,17 @@ type outputFiles struct {
 	maxFiles int
 
 	mu    sync.Mutex
-	ended []outputFile // oldest first
-	bytes int64
-}
-
-type outputFile struct {
-	path  string
-	bytes int64
+	ended []string         // paths, oldest first
+	sizes map[string]int64 // by path
+	bytes int64            // sum of sizes
 }
 
 func newOutputFiles(dataDir string, log *slog.Logger) *outputFiles {
-	return &outputFiles{root: filepath.Join(dataDir, "output"), log: log, maxBytes: keptOutputBytes, maxFiles: keptOutputFiles}
+	return &outputFiles{
+		root: filepath.Join(dataDir, "output"), log: log,
+		maxBytes: keptOutputBytes, maxFiles: keptOutputFiles,
+		sizes: map[string]int64{},
+	}
 }
 
 // path is <root>/<uid>/<firing key>/<attempt>.log, with whatever a file name cannot hold escaped.
@@ -109,7 +109,8 @@ func createOutput(path string) (file *os.File, err error) {
 // load finds the files of earlier processes of the node.
 func (o *outputFiles) load() {
 	type found struct {
-		outputFile
+		path    string
+		bytes   int64
 		changed time.Time
 	}
 	var files []found
@@ -118,7 +119,7 @@ func (o *outputFiles) load() {
 			return nil // What cannot be read cannot be kept within bounds either; go on with the rest.
 		}
 		if info, err := entry.Info(); err == nil {
-			files = append(files, found{outputFile{path, info.Size()}, info.ModTime()})
+			files = append(files, found{path, info.Size(), info.ModTime()})
 		}
 		return nil
 	})
@@ -130,17 +131,14 @@ func (o *outputFiles) load() {
 	})
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	// What ended while the walk went on is newer than all that the walk was to find.
-	newer := o.ended
-	o.ended, o.bytes = nil, 0
+	newer := o.ended // What ended while the walk went on is newer than all that it was to find.
+	o.ended = nil
 	for _, f := range files {
-		if !slices.ContainsFunc(newer, func(n outputFile) bool { return n.path == f.path }) {
-			o.append(f.outputFile)
+		if _, known := o.sizes[f.path]; !known {
+			o.note(f.path, f.bytes)
 		}
 	}
-	for _, f := range newer {
-		o.append(f)
-	}
+	o.ended = append(o.ended, newer...)
 	o.trim()
 }
 
@@ -148,7 +146,7 @@ func (o *outputFiles) load() {
 func (o *outputFiles) add(f scheduler.Firing, attempt int, bytes int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.append(outputFile{o.path(f, attempt), bytes})
+	o.note(o.path(f, attempt), bytes)
 	o.trim()
 }
 
@@ -170,23 +168,28 @@ func (o *outputFiles) salvage(f scheduler.Firing, attempt int) captured {
 	return captured{Tail: []byte(lastText(string(tail), tailBytes)), Total: info.Size(), Filed: info.Size()}
 }
 
-func (o *outputFiles) append(f outputFile) {
-	o.ended = append(o.ended, f)
-	o.bytes += f.bytes
+// note counts a file; one that load has found while it was being written is counted anew.
+func (o *outputFiles) note(path string, bytes int64) {
+	if _, known := o.sizes[path]; !known {
+		o.ended = append(o.ended, path)
+	}
+	o.bytes += bytes - o.sizes[path]
+	o.sizes[path] = bytes
 }
 
 // trim removes the oldest files until the rest is within the bounds.
 func (o *outputFiles) trim() {
 	for len(o.ended) > 0 && (o.bytes > o.maxBytes || len(o.ended) > o.maxFiles) {
-		oldest := o.ended[0]
+		path := o.ended[0]
 		o.ended = o.ended[1:]
-		o.bytes -= oldest.bytes
-		if err := os.Remove(oldest.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			o.log.Warn("old output not removed", "path", oldest.path, "err", err)
+		o.bytes -= o.sizes[path]
+		delete(o.sizes, path)
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			o.log.Warn("old output not removed", "path", path, "err", err)
 			continue
 		}
 		// The folders of the firing and of the job go with their last file; others stay.
-		firing := filepath.Dir(oldest.path)
+		firing := filepath.Dir(path)
 		if os.Remove(firing) == nil {
 			os.Remove(filepath.Dir(firing))
 		}

@@ -1,10 +1,14 @@
 package executor
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,6 +95,45 @@ func TestCgroupFolderIsFound(t *testing.T) {
 		if got := cgroupFolder(c.mounts, c.path); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestGroupOfADeadSupervisorIsEmptied: whoever starts next on the machine does it.
+func TestGroupOfADeadSupervisorIsEmptied(t *testing.T) {
+	t.Parallel()
+	groups := openCgroups()
+	if groups == nil {
+		t.Skip("no control groups can be made here")
+	}
+	defer removeCgroup(groups.root)
+	// Named like that of a process 1 that was not started when this one was.
+	name, _, _ := strings.Cut(filepath.Base(groups.root), fmt.Sprint("-", os.Getpid()))
+	stale := filepath.Join(filepath.Dir(groups.root), name+"-1-18446744073709551615")
+	if err := os.MkdirAll(filepath.Join(stale, "7"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Open(filepath.Join(stale, "7"))
+	if err != nil {
+		t.Skipf("another supervisor was faster: %v", err)
+	}
+	defer dir.Close()
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("another supervisor was faster: %v", err)
+	}
+	defer cmd.Process.Kill()
+	removeStale(filepath.Dir(groups.root), name+"-")
+	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("the process in the group ended with %v, want that it was killed", err)
+	}
+	eventually(t, "the group is gone", func() bool {
+		removeStale(filepath.Dir(groups.root), name+"-")
+		_, err := os.Stat(stale)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	if _, err := os.Stat(groups.root); err != nil {
+		t.Errorf("the group of a living supervisor is gone: %v", err)
 	}
 }
 

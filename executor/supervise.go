@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -62,8 +61,6 @@ func supervise() error {
 	// ended, not when it is told to. Not ignored: commands would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
-	// It keeps little; without a limit a burst of output would leave a heap twice as large as needed.
-	debug.SetGCPercent(50)
 	if err := unix.SetNonblock(linkDescriptor, true); err != nil {
 		return fmt.Errorf("open the link: %w", err)
 	}
