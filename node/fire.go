@@ -122,7 +122,7 @@ func (n *Node) newClaim(f firing, nonce string) store.Claim {
 // lease ends. It gives up only with ctx, which ends when the node's time to stop has run out.
 func (n *Node) claim(ctx context.Context, f firing, c store.Claim) (outcome store.Outcome, resolved bool) {
 	answered := n.pulse.asked(n.cfg.Clock())
-	defer answered()
+	defer func() { answered(n.cfg.Clock()) }()
 	outcome, err := n.store.Claim(ctx, c)
 	if errors.Is(err, scheduler.ErrUnknown) {
 		resolved = true
@@ -155,7 +155,7 @@ func (n *Node) write(ctx context.Context, f firing) {
 		write = n.store.Sweep
 	}
 	outcome, err := write(ctx, n.newClaim(f, ""))
-	answered()
+	answered(n.cfg.Clock())
 	if err != nil && ctx.Err() == nil {
 		n.log.Debug("settling failed", "job", f.job.Name.String(), "decision", f.decision.String(), "err", err)
 	}
@@ -182,12 +182,8 @@ const recordPatience = 5 * time.Second
 
 // record writes the end of an attempt: Finish while the lock is there, else as a late result (rule 6).
 func (n *Node) record(ctx context.Context, f firing, entry scheduler.Entry, finish store.Finish) {
-	spooled := n.spoolLater(ctx, finish, recordPatience)
-	recorded, err := n.store.Finish(ctx, finish)
-	var late store.LateOutcome
-	if err == nil && !recorded {
-		late, err = n.store.FinishLate(ctx, finish)
-	}
+	spooled := n.spoolLater(finish, recordPatience)
+	recorded, late, err := n.end(ctx, finish)
 	if kept := spooled(err == nil); err != nil {
 		n.log.Warn("result not recorded yet", "job", f.job.Name.String(), "firing", finish.Lock.Firing.String(),
 			"kept", kept, "err", err)
@@ -210,10 +206,28 @@ func (n *Node) record(ctx context.Context, f firing, entry scheduler.Entry, fini
 	n.runEvents.publish(scheduler.RunEvent{Run: finish.Run, Finished: true})
 }
 
-// letGo gives back what an attempt held, and wakes what waited for the room.
+// end writes the end of an attempt, whichever way is open. It tries until it is known, or ctx ends.
+func (n *Node) end(ctx context.Context, finish store.Finish) (recorded bool, late store.LateOutcome, err error) {
+	for {
+		if recorded, err = n.store.Finish(ctx, finish); err != nil || recorded {
+			return recorded, late, err
+		}
+		// Held is possible only if the lock came after the Finish that found none: a Begin that landed in
+		// between. Then Finish is the way again.
+		if late, err = n.store.FinishLate(ctx, finish); err != nil || !late.Held {
+			return false, late, err
+		}
+	}
+}
+
+// letGo gives back what an attempt held, and wakes what waited for the room. A doubted lease under
+// which nothing is left is given up, so that what may still be under way under it cannot commit.
 func (n *Node) letGo(h *held) {
 	n.held.remove(h)
 	n.sessions.Release(h.lease)
+	if n.held.isDoubted(h.lease) && !n.held.under(h.lease) {
+		n.sessions.Retire(h.lease)
+	}
 	n.inbox.post(func(scheduler.Reading) { n.roomMade() })
 }
 

@@ -151,6 +151,18 @@ func (h *holdings) trust(lease int64) {
 	delete(h.doubted, lease)
 }
 
+// under says whether anything is held under the lease.
+func (h *holdings) under(lease int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.byNonce {
+		if a.lease == lease {
+			return true
+		}
+	}
+	return false
+}
+
 // none says whether nothing is held.
 func (h *holdings) none() bool {
 	h.mu.Lock()

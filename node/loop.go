@@ -11,6 +11,10 @@ import (
 // maxSleep bounds the loop's timer: a wall clock that is set must be noticed within it.
 const maxSleep = time.Second
 
+// maxPlans bounds the plans of one turn, so that in a herd events are still taken in, and the watchdog
+// sees the loop turn.
+const maxPlans = 2000
+
 // loop is the member's only planner. It owns the view and never waits for etcd: what must wait is
 // done by firings and followers, which post what they learnt.
 func (n *Node) loop(ctx context.Context) {
@@ -37,8 +41,12 @@ func (n *Node) turn(ctx context.Context) time.Duration {
 	}
 
 	n.loaded.Store(n.view.shardsLoaded())
-	for _, name := range n.view.agenda.Due(now) {
-		n.plan(ctx, name, now)
+	for i, name := range n.view.agenda.Due(now) {
+		if i < maxPlans {
+			n.plan(ctx, name, now)
+		} else {
+			n.view.agenda.Soon(name)
+		}
 	}
 	sleep := maxSleep
 	if wait, ok := n.view.agenda.Wait(now); ok && wait < sleep {

@@ -276,6 +276,7 @@ func (n *Node) live(ctx, life context.Context, ended <-chan error) error {
 	follow(func() { n.watchdog(life) })
 	follow(func() { n.watchLocks(life) })
 	follow(func() { n.watchMarks(life) })
+	follow(func() { n.sendSpooled(life) })
 
 	select {
 	case err := <-ended:

@@ -15,8 +15,9 @@ import (
 type pulse struct {
 	turn atomic.Int64 // elapsed clock at the loop's last turn
 
-	mu   sync.Mutex // guards sent
-	sent map[*time.Duration]struct{}
+	mu     sync.Mutex // guards sent and answer
+	sent   map[*time.Duration]struct{}
+	answer time.Duration // elapsed clock at the last answer
 }
 
 func newPulse() *pulse { return &pulse{sent: map[*time.Duration]struct{}{}} }
@@ -25,33 +26,37 @@ func (p *pulse) turned(now scheduler.Reading) { p.turn.Store(int64(now.Elapsed))
 
 // asked notes that a transaction was sent; calling the result notes that it was answered. A refusal
 // is an answer.
-func (p *pulse) asked(now scheduler.Reading) (answered func()) {
+func (p *pulse) asked(now scheduler.Reading) (answered func(scheduler.Reading)) {
 	at := now.Elapsed
 	p.mu.Lock()
 	p.sent[&at] = struct{}{}
 	p.mu.Unlock()
-	return func() {
+	return func(now scheduler.Reading) {
 		p.mu.Lock()
 		delete(p.sent, &at)
+		p.answer = max(p.answer, now.Elapsed)
 		p.mu.Unlock()
 	}
 }
 
-// waiting is how long the oldest transaction has been without an answer.
-func (p *pulse) waiting(now scheduler.Reading) time.Duration {
+// waiting is how long the oldest transaction has been without an answer, and how long there has been
+// no answer to any while it waited: in a herd the oldest waits for its turn while others are answered.
+func (p *pulse) waiting(now scheduler.Reading) (oldest, silence time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var longest time.Duration
 	for at := range p.sent {
-		longest = max(longest, now.Elapsed-*at)
+		oldest = max(oldest, now.Elapsed-*at)
 	}
-	return longest
+	return oldest, min(oldest, now.Elapsed-p.answer)
 }
+
+// stuckAlone is how long one transaction may wait while others are answered.
+const stuckAlone = 2 * time.Minute
 
 // watchdog lets the sessions die while the engine is stuck, so that other members take over as if
 // this process were dead: a dead engine must not look alive (§4 of the design). Stuck is: the loop
-// has not turned for TTL/2, or a planned transaction has had no answer for TTL while linearizable
-// reads are answered.
+// has not turned for TTL/2, or no planned transaction has had an answer for TTL (or one of them for
+// stuckAlone) while linearizable reads are answered.
 func (n *Node) watchdog(ctx context.Context) {
 	tick := time.NewTicker(n.cfg.SessionTTL / 4)
 	defer tick.Stop()
@@ -82,8 +87,8 @@ func (n *Node) stuck(ctx context.Context, now scheduler.Reading) string {
 	if since := now.Elapsed - time.Duration(n.pulse.turn.Load()); since > n.cfg.SessionTTL/2 {
 		return fmt.Sprintf("the loop has not turned for %s", since.Round(time.Millisecond))
 	}
-	waiting := n.pulse.waiting(now)
-	if waiting <= n.cfg.SessionTTL {
+	oldest, silence := n.pulse.waiting(now)
+	if silence <= n.cfg.SessionTTL && oldest <= max(10*n.cfg.SessionTTL, stuckAlone) {
 		return ""
 	}
 	ask, cancel := context.WithTimeout(ctx, n.cfg.SessionTTL/4)
@@ -91,5 +96,5 @@ func (n *Node) stuck(ctx context.Context, now scheduler.Reading) string {
 	if _, err := n.cfg.Client.Get(ask, n.cfg.Prefix+"meta"); err != nil {
 		return "" // etcd is away: that is not ours to die of
 	}
-	return fmt.Sprintf("a transaction has had no answer for %s while reads are answered", waiting.Round(time.Millisecond))
+	return fmt.Sprintf("a transaction has had no answer for %s while reads are answered", oldest.Round(time.Millisecond))
 }

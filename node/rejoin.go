@@ -47,7 +47,6 @@ func (n *Node) joined(ctx context.Context, e election.Joined) {
 	if n.draining.Load() && !e.Member.Draining {
 		n.followers.Go(func() { _, _ = n.Drain(ctx) })
 	}
-	n.followers.Go(func() { n.sendSpooled(ctx) })
 }
 
 // lockLeaseLost notes that the locks under a lease are gone. What runs under it goes on until its

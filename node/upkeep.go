@@ -133,7 +133,7 @@ type spooledResult struct {
 // spoolLater keeps a result in the spool if it has not been recorded within the patience. The caller
 // calls the returned function once, when it knows: it removes the result again if it was recorded,
 // makes sure that it is kept if not, and reports whether it is.
-func (n *Node) spoolLater(ctx context.Context, f store.Finish, patience time.Duration) func(recorded bool) (kept bool) {
+func (n *Node) spoolLater(f store.Finish, patience time.Duration) func(recorded bool) (kept bool) {
 	if n.spool == nil {
 		return func(bool) bool { return false }
 	}
@@ -182,28 +182,17 @@ func (n *Node) sendSpooled(ctx context.Context) {
 		var r spooledResult
 		if err := json.Unmarshal(e.Data, &r); err != nil {
 			n.log.Error("spooled result unreadable, dropped", "id", e.ID, "err", err)
-		} else if err := n.sendLate(ctx, r.Finish); err != nil {
+		} else if recorded, late, err := n.end(ctx, r.Finish); err != nil {
 			n.log.Warn("spooled result not recorded yet", "id", e.ID, "err", err)
 			continue
+		} else if !recorded && !late.Recorded {
+			n.metrics.resultsDropped.Inc()
+			n.log.Warn("late result dropped", "firing", r.Finish.Lock.Firing.String(), "why", late.Dropped)
 		}
 		if err := n.spool.Delete(e.ID); err != nil {
 			n.log.Warn("spooled result not removed", "id", e.ID, "err", err)
 		}
 	}
-}
-
-// sendLate writes one result of a former process, whichever way is open.
-func (n *Node) sendLate(ctx context.Context, f store.Finish) error {
-	recorded, err := n.store.Finish(ctx, f)
-	if err != nil || recorded {
-		return err
-	}
-	late, err := n.store.FinishLate(ctx, f)
-	if err == nil && !late.Recorded {
-		n.log.Warn("late result dropped", "firing", f.Lock.Firing.String(), "why", late.Dropped)
-		n.metrics.resultsDropped.Inc()
-	}
-	return err
 }
 
 // followCancels ends attempts that somebody asked to end (rule 13). A cancel that concerns nothing held
