@@ -81,7 +81,10 @@ func (s *Store) watchOnce(ctx context.Context, f follower, next []int64, pause *
 	defer cancel()
 	var ranges [2]clientv3.WatchChan
 	for i, prefix := range f.prefixes {
-		ranges[i] = s.client.Watch(watching(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(next[i]), clientv3.WithProgressNotify())
+		// From the last revision that has been delivered, not from the one after it: as long as any watch
+		// of a stream begins in the future, etcd answers no question about the progress of the stream, and
+		// every watch of an idle cluster would count as silent.
+		ranges[i] = s.client.Watch(watching(ctx), prefix, clientv3.WithPrefix(), clientv3.WithRev(next[i]-1), clientv3.WithProgressNotify())
 	}
 	silence := time.NewTimer(s.cfg.SilentAfter)
 	defer silence.Stop()
@@ -108,15 +111,19 @@ func (s *Store) watchOnce(ctx context.Context, f follower, next []int64, pause *
 		}
 		pause.reset()
 		silence.Reset(s.cfg.SilentAfter)
-		if len(said.Events) > 0 {
-			if err := f.take(ctx, said.Events); err != nil {
-				return err
-			}
-			// Not the header's revision: a response to a watch that lags may be one of several.
-			next[i] = said.Events[len(said.Events)-1].Kv.ModRevision + 1
-		} else {
+		if len(said.Events) == 0 {
 			next[i] = max(next[i], said.Header.GetRevision()+1)
+			continue
 		}
+		news := slices.DeleteFunc(said.Events, func(e *clientv3.Event) bool { return e.Kv.ModRevision < next[i] })
+		if len(news) == 0 {
+			continue
+		}
+		if err := f.take(ctx, news); err != nil {
+			return err
+		}
+		// Not the header's revision: a response to a watch that lags may be one of several.
+		next[i] = news[len(news)-1].Kv.ModRevision + 1
 	}
 }
 
