@@ -32,13 +32,10 @@ func (t *trial) records() {
 // effects holds records and effects against each other.
 func (t *trial) effects() {
 	runs := map[string]Run{}
-	oldest := time.Time{}
 	for _, r := range t.runs {
 		runs[r.Firing] = r
-		if oldest.IsZero() || r.Instant.Before(oldest) {
-			oldest = r.Instant
-		}
 	}
+	kept := t.keptSince()
 	started := map[string]bool{}
 	for _, s := range t.starts {
 		started[s.Firing] = true
@@ -47,7 +44,7 @@ func (t *trial) effects() {
 		}
 		r, ok := runs[s.Firing]
 		switch {
-		case !ok && (len(t.runs) < t.plan.Kept || !s.Due().Before(oldest)):
+		case !ok && !s.Due().Before(kept):
 			t.report(Contradiction, "%s started on %s and has no record", s.Firing, s.Node)
 		case ok:
 			t.compare(s, r)
@@ -61,6 +58,20 @@ func (t *trial) effects() {
 	for _, r := range t.runs {
 		t.ending(r, started[r.Firing])
 	}
+}
+
+// keptSince is the instant from which on every run must have its record: so many newer ones are there
+// that no older one need be.
+func (t *trial) keptSince() time.Time {
+	if len(t.runs) < t.plan.Kept {
+		return time.Time{}
+	}
+	var instants []time.Time
+	for _, r := range t.runs {
+		instants = append(instants, r.Instant)
+	}
+	slices.SortFunc(instants, func(a, b time.Time) int { return b.Compare(a) })
+	return instants[t.plan.Kept-1]
 }
 
 // compare holds one start against the attempt that the record has of it.
@@ -93,7 +104,7 @@ func (t *trial) ending(r Run, started bool) {
 		t.report(Contradiction, "%s SUCCEEDED, and its command did not end with 0", r.Firing)
 	case r.Verdict == "FAILED" && r.Reason == "exit code" && (r.ExitCode == nil || !exited(*r.ExitCode)):
 		t.report(Contradiction, "%s FAILED(exit code), and its command did not say so", r.Firing)
-	case r.Verdict == "SUCCEEDED" && (r.ExitCode == nil || *r.ExitCode != 0):
+	case r.Verdict == "SUCCEEDED" && !t.plan.Handler && (r.ExitCode == nil || *r.ExitCode != 0):
 		t.report(Contradiction, "%s SUCCEEDED, and its record has another exit code", r.Firing)
 	case r.Verdict != "LOST" && r.Reason != "start error" && !started:
 		t.report(Contradiction, "%s is %s, and nothing started", r.Firing, r.Verdict)
@@ -108,23 +119,26 @@ func (t *trial) account() {
 			clock(created), clock(t.plan.Applied), clock(t.plan.Acknowledged))
 		return
 	}
-	due := Instants(t.plan.Period, created, t.plan.End)
+	due := t.plan.Due(created)
 	asked := map[time.Time]bool{}
 	for _, i := range due {
 		asked[i] = true
 	}
 	verdicts := map[time.Time]int{}
-	var oldestRun, oldestRange time.Time
+	var oldestRange time.Time
 	for _, r := range t.runs {
+		if r.Instant.IsZero() {
+			continue // triggered: the sums cover it
+		}
 		verdicts[r.Instant]++
 		if !asked[r.Instant] {
 			t.report(Phantom, "a record of instant %s, which the schedule does not have", clock(r.Instant))
 		}
-		if oldestRun.IsZero() || r.Instant.Before(oldestRun) {
-			oldestRun = r.Instant
-		}
 	}
-	for i, g := range t.job.Ranges {
+	for _, g := range t.job.Ranges {
+		if g.Trigger != "" {
+			continue
+		}
 		inside := Instants(t.plan.Period, g.First.Add(-time.Nanosecond), g.Last.Add(time.Nanosecond))
 		for _, at := range inside {
 			verdicts[at]++
@@ -133,11 +147,11 @@ func (t *trial) account() {
 			t.report(Contradiction, "%s(%s) of %d instants from %s to %s, where the schedule has %d",
 				g.Verdict, g.Reason, g.Count, clock(g.First), clock(g.Last), len(inside))
 		}
-		if i == 0 {
+		if oldestRange.IsZero() || g.First.Before(oldestRange) {
 			oldestRange = g.First
 		}
 	}
-	ringFull, rangesFull := len(t.runs) >= t.plan.Kept, len(t.job.Ranges) >= maxRanges
+	kept, rangesFull := t.keptSince(), len(t.job.Ranges) >= maxRanges
 	var aged int64
 	for _, at := range due {
 		switch n := verdicts[at]; {
@@ -146,21 +160,21 @@ func (t *trial) account() {
 		case n == 1:
 		case at.After(t.job.Cursor):
 			t.report(Unaccounted, "instant %s is after the cursor, %s", clock(at), clock(t.job.Cursor))
-		case ringFull && at.Before(oldestRun), rangesFull && at.Before(oldestRange):
+		case at.Before(kept), rangesFull && at.Before(oldestRange):
 			aged++ // only the counters know it
 		default:
 			t.report(Unaccounted, "instant %s has neither a record nor a range", clock(at))
 		}
 	}
-	t.counters(int64(len(due)), aged)
+	t.counters(int64(len(due)+t.plan.Triggers), aged)
 }
 
 // counters holds the sums against the instants, and against what single records say.
 func (t *trial) counters(due, aged int64) {
 	if n := t.job.Ended() + t.job.Backlog.Count; n < due {
-		t.report(Unaccounted, "%d instants, and only %d counted", due, n)
+		t.report(Unaccounted, "%d instants and triggers, and only %d counted", due, n)
 	} else if n > due {
-		t.report(Twice, "%d instants, and %d counted", due, n)
+		t.report(Twice, "%d instants and triggers, and %d counted", due, n)
 	}
 	seen := map[string]int64{}
 	for _, r := range t.runs {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -133,13 +134,19 @@ func (t *trial) duplicates() {
 // schedule holds every start against the oracle: by what it says it is, and by counting, which does
 // not trust that.
 func (t *trial) schedule() {
-	due := Instants(t.plan.Period, t.plan.Applied, t.plan.End)
+	due := t.plan.Due(t.plan.Applied)
 	asked := map[time.Time]bool{}
 	for _, i := range due {
 		asked[i] = true
 	}
-	first := 0
+	first, triggered := 0, map[string]bool{}
 	for k, s := range t.starts {
+		if s.Instant == "" && strings.HasPrefix(s.Firing, t.job.UID+"+") {
+			if triggered[s.Firing] = true; len(triggered) > t.plan.Triggers {
+				t.report(Phantom, "%s started, and only %d triggers were asked for", s.Firing, t.plan.Triggers)
+			}
+			continue
+		}
 		switch at := s.Due(); {
 		case !asked[at]:
 			t.report(Phantom, "started for instant %q, which the schedule does not have", s.Instant)

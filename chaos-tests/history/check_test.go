@@ -270,6 +270,17 @@ func TestEveryDefectIsFound(t *testing.T) {
 		{"a record that names another node", func(h *history.History) {
 			run(h, 3).Attempts[0].Member = "n3"
 		}, []history.Kind{history.Contradiction}},
+		{"a trigger that nobody asked for", func(h *history.History) {
+			for _, l := range of(h, 12) {
+				l.Instant, l.Firing = "", uid+"+t1"
+			}
+			r := run(h, 12)
+			r.Instant, r.Firing = time.Time{}, uid+"+t1"
+			h.Plans[0].End = at(12)
+		}, []history.Kind{history.Phantom, history.Twice}},
+		{"a trigger that is forgotten", func(h *history.History) {
+			h.Plans[0].Triggers = 1
+		}, []history.Kind{history.Unaccounted}},
 		{"a job that the cluster does not know", func(h *history.History) {
 			h.Jobs[0].Name = "k"
 		}, nil},
@@ -313,6 +324,20 @@ func TestLateStartsAreFound(t *testing.T) {
 	all := h.Lateness(func(history.Line) bool { return true })
 	if all.N != 8 || all.Max != 2*time.Second || all.P50 != 100*time.Millisecond {
 		t.Errorf("lateness is %s", all)
+	}
+}
+
+func TestATriggeredFiringIsAccountedFor(t *testing.T) {
+	t.Parallel()
+	h := clean()
+	for _, l := range of(&h, 12) {
+		l.Instant, l.Firing = "", uid+"+t1"
+	}
+	r := run(&h, 12)
+	r.Instant, r.Firing = time.Time{}, uid+"+t1"
+	h.Plans[0].End, h.Plans[0].Triggers = at(12), 1
+	if found := h.Check(); len(found) > 0 {
+		t.Errorf("found %q in a history without fault", found)
 	}
 }
 

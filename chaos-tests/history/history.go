@@ -159,16 +159,28 @@ func (j Job) Ended() int64 {
 // Plan is what was asked for: the checker's own knowledge of a job.
 type Plan struct {
 	Job string
-	// Period: the instants are its multiples since the epoch.
+	// Period: the instants are its multiples since the epoch. Zero: it has none, it is only triggered.
 	Period time.Duration
+	// Triggers is how often it was triggered besides.
+	Triggers int
 	// Applied and Acknowledged are when the apply was called, and when it had returned.
 	Applied, Acknowledged time.Time
-	// End is the schedule's: no instant at or after it. Required.
+	// End is the schedule's: no instant at or after it. Required with a period.
 	End time.Time
 	// Attempts is the most attempts that a firing may have: 1, unless onLost is retry.
 	Attempts int
 	// Kept is history.limit: so many runs must still be there.
 	Kept int
+	// Handler says that it runs a function, which has no exit code.
+	Handler bool
+}
+
+// Due is the oracle: every instant of a job that was created at a moment.
+func (p Plan) Due(created time.Time) []time.Time {
+	if p.Period == 0 {
+		return nil
+	}
+	return Instants(p.Period, created, p.End)
 }
 
 // Fault is a node that was killed, frozen or cut off, from a moment on.
@@ -186,7 +198,7 @@ type History struct {
 	Faults []Fault
 }
 
-// Instants is the oracle: the multiples of period in (after, before), oldest first.
+// Instants are the multiples of period in (after, before), oldest first.
 func Instants(period time.Duration, after, before time.Time) []time.Time {
 	step := int64(period / time.Second)
 	var all []time.Time

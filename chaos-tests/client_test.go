@@ -1,0 +1,241 @@
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/quorumcron/quorumcron/chaos-tests/history"
+)
+
+// asked is a job to apply, as a test says it.
+type asked struct {
+	name      string
+	period    time.Duration // a second, ten seconds or a minute; 0 means only when triggered
+	sleep     time.Duration
+	exit      int
+	stubborn  bool   // goes on when it is told to stop
+	child     bool   // leaves a child in a session of its own
+	catchUp   string // latest when empty
+	onLost    string
+	onSession string // kill when empty
+	kept      int    // history.limit; 100 when 0
+	handler   string // a handler instead of the witness
+}
+
+var expressions = map[time.Duration]string{time.Second: "* * * * * *", 10 * time.Second: "*/10 * * * * *", time.Minute: "* * * * *"}
+
+// document is the job file of a job that ends at end.
+func (a asked) document(end time.Time) map[string]any {
+	schedule := map[string]any{"end": end.Format(time.RFC3339)}
+	if a.period == 0 {
+		schedule["cron"] = []string{"0 0 1 1 *"} // far away: it is triggered
+		delete(schedule, "end")
+	} else {
+		schedule["cron"] = []string{expressions[a.period]}
+	}
+	env := map[string]string{}
+	if a.sleep > 0 {
+		env["WITNESS_SLEEP"] = a.sleep.String()
+	}
+	if a.exit != 0 {
+		env["WITNESS_EXIT"] = fmt.Sprint(a.exit)
+	}
+	if a.stubborn {
+		env["WITNESS_STUBBORN"] = "1"
+	}
+	if a.child {
+		env["WITNESS_CHILD"] = "1"
+	}
+	run := map[string]any{"command": map[string]any{"args": []string{programs.witness}, "env": env}}
+	if a.handler != "" {
+		run = map[string]any{"handler": map[string]any{"name": a.handler}}
+	}
+	policy := map[string]any{}
+	if a.catchUp != "" {
+		policy["catchUp"] = map[string]any{"mode": a.catchUp}
+	}
+	if a.onLost != "" {
+		policy["onLost"] = a.onLost
+	}
+	if a.onSession != "" {
+		policy["onSessionLost"] = a.onSession
+	}
+	return map[string]any{
+		"name": a.name, "schedule": schedule, "run": run, "policy": policy, "history": map[string]any{"limit": a.keep()},
+	}
+}
+
+func (a asked) keep() int {
+	if a.kept == 0 {
+		return 100
+	}
+	return a.kept
+}
+
+// apply hands in jobs that end at end, and notes what is to be expected of them.
+func (c *cluster) apply(end time.Time, jobs ...asked) {
+	c.t.Helper()
+	var documents bytes.Buffer
+	for _, a := range jobs {
+		text, err := json.Marshal(a.document(end))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		fmt.Fprintf(&documents, "---\n%s\n", text)
+	}
+	applied := time.Now()
+	c.mustRun(documents.String(), "job", "apply", "-f", "-")
+	for _, a := range jobs {
+		attempts := 1
+		if a.onLost == "retry" {
+			attempts = 3
+		}
+		c.plans = append(c.plans, history.Plan{
+			Job: a.name, Period: a.period, Applied: applied, Acknowledged: time.Now(), End: end, Attempts: attempts, Kept: a.keep(),
+			Handler: a.handler != "",
+		})
+	}
+}
+
+// trigger asks for one firing of a job, and returns it.
+func (c *cluster) trigger(job string) string {
+	c.t.Helper()
+	var answer struct{ Firing string }
+	c.decode(c.mustRun("", "job", "trigger", job, "-o", "json"), &answer)
+	for i := range c.plans {
+		if c.plans[i].Job == job {
+			c.plans[i].Triggers++
+		}
+	}
+	return answer.Firing
+}
+
+// run is one call of the command line against a node that lives.
+func (c *cluster) run(stdin string, args ...string) (stdout, stderr string, code int) {
+	c.t.Helper()
+	living := c.living()
+	if len(living) == 0 {
+		c.t.Fatal("no node is left to ask")
+	}
+	cmd := exec.Command(programs.quorumcron, append(args, "--server", living[0].grpc, "--timeout", "30s")...)
+	cmd.Env = cleanEnvironment()
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		c.t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func (c *cluster) mustRun(stdin string, args ...string) string {
+	c.t.Helper()
+	stdout, stderr, code := c.run(stdin, args...)
+	if code != 0 {
+		c.t.Fatalf("quorumcron %s: exit code %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
+	}
+	return stdout
+}
+
+func (c *cluster) decode(text string, into any) {
+	c.t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		c.t.Fatalf("decode %.300s: %v", text, err)
+	}
+}
+
+// status is `cluster status -o json`, as far as tests look.
+type status struct {
+	Dispatcher string
+	Members    []struct {
+		Name        string
+		ShardsOwned int
+	}
+	ShardsOwned int
+	Unaccounted string
+	Ready       bool
+	Quarantined []struct{ Key, Problem string }
+}
+
+func (c *cluster) status() status {
+	c.t.Helper()
+	var s status
+	c.decode(c.mustRun("", "cluster", "status", "-o", "json"), &s)
+	return s
+}
+
+// dispatcher is the node that is elected, as the nodes say.
+func (c *cluster) dispatcher() *node {
+	c.t.Helper()
+	name := c.status().Dispatcher
+	for _, n := range c.living() {
+		if n.name == name {
+			return n
+		}
+	}
+	c.t.Fatalf("the dispatcher is %q, which is no living node", name)
+	return nil
+}
+
+func (c *cluster) jobs() []history.Job {
+	c.t.Helper()
+	var list struct{ Jobs []history.Job }
+	c.decode(c.mustRun("", "job", "list", "-o", "json"), &list)
+	return list.Jobs
+}
+
+func (c *cluster) runs() []history.Run {
+	c.t.Helper()
+	var list struct{ Runs []history.Run }
+	c.decode(c.mustRun("", "run", "list", "--limit", "100000", "-o", "json"), &list)
+	return list.Runs
+}
+
+// settle waits until every instant of every job is counted, for at most so long after the last of them,
+// and returns the whole history. What is not counted by then is for the checker to say.
+func (c *cluster) settle(within time.Duration) history.History {
+	c.t.Helper()
+	last := time.Now()
+	for _, p := range c.plans {
+		if p.Period > 0 && p.End.After(last) {
+			last = p.End
+		}
+	}
+	sleepUntil(last)
+	for deadline := last.Add(within); !c.counted() && time.Now().Before(deadline); {
+		time.Sleep(200 * time.Millisecond)
+	}
+	return history.History{Plans: c.plans, Lines: c.lines(), Jobs: c.jobs(), Runs: c.runs(), Faults: c.faults}
+}
+
+func (c *cluster) counted() bool {
+	c.t.Helper()
+	jobs := map[string]history.Job{}
+	for _, j := range c.jobs() {
+		jobs[j.Name] = j
+	}
+	for _, p := range c.plans {
+		j := jobs[p.Job]
+		if j.Ended() < int64(len(p.Due(j.Created))+p.Triggers) {
+			return false
+		}
+	}
+	return true
+}
+
+// noViolations fails the test for everything that is wrong with a history.
+func (c *cluster) noViolations(found []history.Violation) {
+	c.t.Helper()
+	const most = 25
+	for i, v := range found {
+		if i == most {
+			c.t.Errorf("… and %d more", len(found)-most)
+			return
+		}
+		c.t.Error(v)
+	}
+}

@@ -1,0 +1,122 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quorumcron/quorumcron/chaos-tests/history"
+)
+
+// TestStoppingNodesLoseNothing stops a node and then the dispatcher by SIGTERM under load, each with
+// commands under way: every instant has its run, and hardly one is later for it.
+func TestStoppingNodesLoseNothing(t *testing.T) {
+	c := start(t, 3)
+	begin := time.Now().Truncate(time.Second)
+	jobs := load(0)
+	for i := range 20 {
+		jobs = append(jobs, asked{name: fmt.Sprintf("long%02d", i), sleep: 4 * time.Second})
+	}
+	c.apply(begin.Add(28*time.Second), jobs...)
+
+	calm := span{from: begin.Add(2 * time.Second)}
+	sleepUntil(begin.Add(2*time.Second + 900*time.Millisecond)) // what was due is done
+	figures := c.measure()
+	sleepUntil(begin.Add(10*time.Second + 900*time.Millisecond))
+	atSixty := figures()
+	calm.to = time.Now()
+
+	dispatcher := c.dispatcher()
+	victim := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n != dispatcher })]
+	c.triggerAll("long0")
+	stopped := span{from: time.Now(), to: begin.Add(28 * time.Second)}
+	victim.drain()
+
+	c.triggerAll("long1")
+	c.dispatcher().drain()
+
+	h := c.settle(foldAlone + onTime)
+	c.noViolations(h.Check())
+	for _, j := range h.Jobs {
+		if len(j.Counters) != 1 || j.Counters[0].Verdict != "SUCCEEDED" {
+			t.Errorf("%s: an instant has no run: counted are %v, ranges %v", j.Name, j.Counters, j.Ranges)
+		}
+	}
+	before, after := h.Lateness(calm.covers), h.Lateness(stopped.covers)
+	t.Log("calm:", before)
+	t.Log("from the first stop on:", after)
+	if before.N < 400 || after.N < 700 {
+		t.Fatal("too few starts to show anything")
+	}
+	if before.P99 > time.Second {
+		t.Errorf("the load is too much for this machine: p99 calm is %s, and healthy is 1 s", before.P99)
+	}
+	if most := before.P99 + time.Second; after.Max > most {
+		for _, v := range h.Late(func(history.Line) time.Duration { return most }) {
+			t.Error(v)
+		}
+	}
+	t.Logf("60 commands a second on three nodes: %s", atSixty(h))
+	if ops := atSixty(h).operations(); ops > mostOperations {
+		t.Errorf("%.2f key operations for each firing, and %.1f is the most", ops, mostOperations)
+	}
+}
+
+// triggerAll triggers each job whose name begins so, and waits until all of them run.
+func (c *cluster) triggerAll(prefix string) {
+	c.t.Helper()
+	waiting := map[string]bool{}
+	for _, p := range c.plans {
+		if strings.HasPrefix(p.Job, prefix) {
+			waiting[c.trigger(p.Job)] = true
+		}
+	}
+	eventually(c.t, patience, "all triggered firings run", func() error {
+		for _, l := range c.lines() {
+			delete(waiting, l.Firing)
+		}
+		if len(waiting) > 0 {
+			return fmt.Errorf("%d do not", len(waiting))
+		}
+		return nil
+	})
+}
+
+// drain stops a node by SIGTERM while commands run there: it must be not ready at once, wait for them,
+// and end well.
+func (n *node) drain() {
+	n.c.t.Helper()
+	told := time.Now()
+	n.signal(syscall.SIGTERM)
+	eventually(n.c.t, time.Second, n.name+" not ready once it was told to stop", func() error {
+		if ready, text := n.readiness(); ready {
+			return fmt.Errorf("%q", text)
+		}
+		return nil
+	})
+	if code := n.exit(n.c.t, 30*time.Second+grace); code != 0 {
+		n.c.t.Errorf("%s ended with exit code %d when it was told to stop", n.name, code)
+	}
+	n.c.t.Logf("%s ended %s after SIGTERM", n.name, time.Since(told).Round(time.Millisecond))
+	running := 0
+	for _, l := range n.c.lines() {
+		if l.Node == n.name && l.Event == history.End && strings.HasPrefix(l.Job, "long") && l.Wall().After(told) {
+			running++
+		}
+	}
+	if running == 0 {
+		n.c.t.Errorf("nothing ran on %s when it was told to stop: nothing is shown", n.name)
+	}
+}
+
+// span is a time from a moment to another.
+type span struct{ from, to time.Time }
+
+// covers counts a start by its instant, so that what is late still counts where it belongs.
+func (s span) covers(l history.Line) bool {
+	at := l.Due()
+	return !at.Before(s.from) && at.Before(s.to)
+}
