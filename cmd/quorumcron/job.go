@@ -31,7 +31,12 @@ type jobOptions struct {
 func (o *jobOptions) command(c *console, use, short string, run func(context.Context, *client) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use + " NAME", Short: short, Args: exactly("NAME"),
-		ValidArgsFunction: o.completeName,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return jobNames(cmd, c, &o.serverOptions, &o.namespaceOption, prefix), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
 			client, err := o.connect()
@@ -51,23 +56,20 @@ func (o *jobOptions) command(c *console, use, short string, run func(context.Con
 // title is how messages name the job.
 func (o *jobOptions) title() string { return o.namespace + "/" + o.name }
 
-// completeName offers the names of the namespace's jobs. Shells wait for it, so it gives up soon, and
-// without a node there is nothing to offer.
-func (o *jobOptions) completeName(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// jobNames completes the name of a job. Shells wait for it, so it gives up soon, and without a node
+// there is nothing to offer.
+func jobNames(cmd *cobra.Command, c *console, o *serverOptions, n *namespaceOption, prefix string) []string {
+	if applyEnvironment(cmd, c) != nil { // Cobra completes without what runs before a command.
+		return nil
 	}
-	return jobNames(cmd, o.serverOptions, o.namespace, prefix), cobra.ShellCompDirectiveNoFileComp
-}
-
-func jobNames(cmd *cobra.Command, server serverOptions, namespace, prefix string) []string {
+	server := *o
 	server.timeout = min(server.timeout, time.Second)
 	client, err := server.connect()
 	if err != nil {
 		return nil
 	}
 	defer client.close()
-	answer, err := call(cmd.Context(), client, client.jobs.List, &quorumcronv1.JobServiceListRequest{Namespace: namespace, PageSize: 1000})
+	answer, err := call(cmd.Context(), client, client.jobs.List, &quorumcronv1.JobServiceListRequest{Namespace: n.namespace, PageSize: 1000})
 	if err != nil {
 		return nil
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -59,6 +58,8 @@ type applied struct {
 	Next      string   `json:"nextInstant"`
 	Warnings  []string `json:"warnings"`
 	Error     string   `json:"error"`
+
+	excerpts []string // of the file, one for each field that the server refused
 }
 
 func (o *jobApplyOptions) run(ctx context.Context, c *console) error {
@@ -138,20 +139,17 @@ func (o *jobApplyOptions) note(r *applied, doc *jobfile.Document, err error) {
 	}
 	if fields := violations(err); len(fields) > 0 {
 		var lines []string
-		for _, p := range doc.Problems(fields) {
-			lines = append(lines, p.String())
+		for i, p := range doc.Problems(fields) {
+			lines = append(lines, fields[i].Error())
+			r.excerpts = append(r.excerpts, p.String())
 		}
-		r.Error = strings.Join(lines, "\n")
+		r.Error = strings.Join(lines, "; ")
 	}
 }
 
 func (o *jobApplyOptions) show(c *console, results []applied) error {
 	if o.output != formatTable {
-		text, err := json.Marshal(map[string]any{"results": results})
-		if err != nil {
-			return fmt.Errorf("encode the results: %w", err)
-		}
-		return c.printJSON(o.output, text)
+		return c.printValue(o.output, map[string][]applied{"results": results})
 	}
 	counts := map[string]int{}
 	err := c.printTable(func(w io.Writer) {
@@ -160,13 +158,18 @@ func (o *jobApplyOptions) show(c *console, results []applied) error {
 			detail := ""
 			switch {
 			case r.Error != "":
-				detail = strings.ReplaceAll(r.Error, "\n", "\n  ")
+				detail = r.Error
 			case r.Next != "":
 				detail = "next " + r.Next
 			}
 			row(w, c.paint(changeColour(r.Change), r.Change), r.Namespace+"/"+r.Name, detail)
 		}
 	})
+	for _, r := range results {
+		for _, excerpt := range r.excerpts {
+			c.say("%s", excerpt)
+		}
+	}
 	if len(results) > 1 {
 		var parts []string
 		for _, change := range []string{"created", "changed", "unchanged", "failed", "unknown", "not tried"} {

@@ -51,7 +51,7 @@ func (o *jobListOptions) run(ctx context.Context, c *console) error {
 			break
 		}
 	}
-	if len(all.Jobs) == 0 {
+	if len(all.Jobs) == 0 && o.output == formatTable {
 		c.say("no jobs; store one with `quorumcron job apply -f FILE`")
 	}
 	return c.print(o.output, all, func(w io.Writer) { o.table(w, c, all.GetJobs()) })

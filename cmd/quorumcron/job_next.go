@@ -25,7 +25,7 @@ func newJobNext(c *console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if len(answer.GetInstants()) == 0 {
+		if len(answer.GetInstants()) == 0 && o.output == formatTable {
 			c.say("its schedule has ended")
 		}
 		return c.print(o.output, answer, func(w io.Writer) {

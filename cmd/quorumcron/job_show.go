@@ -149,9 +149,8 @@ func policyLine(p *quorumcronv1.Policy) string {
 	parts := []string{
 		"overlap " + p.GetOverlap(),
 		fmt.Sprintf("catch-up %s within %s", p.GetCatchUp().GetMode(), p.GetCatchUp().GetWindow()),
-		fmt.Sprintf("lost attempts %s", p.GetOnLost()),
-		fmt.Sprintf("%d attempts at most", p.GetRetry().GetMaxAttempts()),
-		"session lost " + p.GetOnSessionLost(),
+		fmt.Sprintf("when lost %s (%d attempts at most)", p.GetOnLost(), p.GetRetry().GetMaxAttempts()),
+		"when the session is lost " + p.GetOnSessionLost(),
 	}
 	if p.GetTimeout() != "" {
 		parts = append(parts, "timeout "+p.GetTimeout())

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -59,13 +58,24 @@ func (c *console) print(f format, m proto.Message, table func(w io.Writer)) erro
 	return c.printJSON(f, text)
 }
 
+// printValue writes a result that is no message of the API. It is small, and made of strings and numbers.
+func (c *console) printValue(f format, value any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // "<stdin>" is to be read by people.
+	if err := e.Encode(value); err != nil {
+		return fmt.Errorf("encode the result: %w", err)
+	}
+	return c.printJSON(f, bytes.TrimSpace(b.Bytes()))
+}
+
 // printJSON writes JSON, indented, or as YAML with the same fields in the same order.
 func (c *console) printJSON(f format, text []byte) error {
 	var out []byte
 	if f == formatYAML {
-		converted, err := yaml.JSONToYAML(text)
+		converted, err := yamlOf(text)
 		if err != nil {
-			return fmt.Errorf("write YAML: %w", err)
+			return err
 		}
 		out = converted
 	} else {

@@ -12,7 +12,7 @@ import (
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, c *console) int {
 	root := newRoot(c)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // Of nil cobra would make the process's own arguments.
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)

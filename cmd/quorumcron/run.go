@@ -49,7 +49,7 @@ func (c *console) runTable(w io.Writer, r *quorumcronv1.Run) {
 	} else {
 		row(w, "Instant:", "none: it was triggered")
 	}
-	row(w, "Verdict:", c.paint(plain, "")+c.verdict(r.GetVerdict())+reasonOf(r.GetReason()))
+	row(w, "Verdict:", c.verdict(r.GetVerdict())+reasonOf(r.GetReason()))
 	if r.ExitCode != nil {
 		row(w, "Exit code:", fmt.Sprint(r.GetExitCode()))
 	}
@@ -61,8 +61,11 @@ func (c *console) runTable(w io.Writer, r *quorumcronv1.Run) {
 		if verdict == "" {
 			verdict = "running"
 		}
-		row(w, first(i, "Attempts:"), fmt.Sprintf("%d %s on %s, token %d, started %s, took %s",
-			a.GetNumber(), verdict, a.GetMember(), a.GetToken(), stamp(a.GetStartTime()), c.took(a.GetStartTime(), a.GetEndTime())))
+		line := fmt.Sprintf("%d %s on %s, token %d", a.GetNumber(), verdict, a.GetMember(), a.GetToken())
+		if a.GetStartTime() != nil {
+			line += fmt.Sprintf(", started %s, took %s", stamp(a.GetStartTime()), c.took(a.GetStartTime(), a.GetEndTime()))
+		}
+		row(w, first(i, "Attempts:"), line)
 	}
 	if r.GetOutputBytes() > 0 {
 		what := fmt.Sprintf("%d bytes", r.GetOutputBytes())

@@ -42,7 +42,7 @@ func newRunList(c *console) *cobra.Command {
 	addOutput(cmd, &o.output)
 	// The flag was made just above, so registering it cannot fail.
 	_ = cmd.RegisterFlagCompletionFunc("job", func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return jobNames(cmd, o.serverOptions, o.namespace, prefix), cobra.ShellCompDirectiveNoFileComp
+		return jobNames(cmd, c, &o.serverOptions, &o.namespaceOption, prefix), cobra.ShellCompDirectiveNoFileComp
 	})
 	return cmd
 }
@@ -72,7 +72,7 @@ func (o *runListOptions) run(ctx context.Context, c *console) error {
 	if o.output == formatTable && request.GetPageToken() != "" {
 		c.say("there are more; see them with --limit")
 	}
-	if len(all.GetRuns()) == 0 {
+	if len(all.GetRuns()) == 0 && o.output == formatTable {
 		c.say("no runs yet")
 	}
 	return c.print(o.output, all, func(w io.Writer) { o.table(w, c, all.GetRuns()) })

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -80,9 +79,5 @@ func (o *scheduleNextOptions) run(c *console, expression string) error {
 			}
 		})
 	}
-	text, err := json.Marshal(map[string][]string{"instants": instants})
-	if err != nil {
-		return fmt.Errorf("encode the instants: %w", err)
-	}
-	return c.printJSON(o.output, text)
+	return c.printValue(o.output, map[string][]string{"instants": instants})
 }

@@ -27,7 +27,7 @@ type startOptions struct {
 	endpoints                     []string
 	grpcAddr, httpAddr, advertise string
 	insecure                      bool
-	labels                        map[string]string
+	labels                        labelsFlag
 	ttl, drain                    time.Duration
 	capacity                      int
 	level                         levelFlag
@@ -59,15 +59,15 @@ func newStart(c *console) *cobra.Command {
 
 func (o *startOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.name, "name", "", "name of this node, unique in the cluster (required)")
-	f.StringVar(&o.dataDir, "data-dir", "", "folder for output, unsent results and the node's lock; made if missing (required)")
+	f.StringVar(&o.dataDir, "data-dir", "", "folder for output and unsent results; made if missing (required)")
 	f.StringSliceVar(&o.endpoints, "etcd-endpoints", nil, "addresses of etcd's members, host:port or URL (required)")
 	f.StringVar(&o.prefix, "prefix", "/quorumcron/", "part of etcd's keys that the cluster lives in")
 	f.StringVar(&o.grpcAddr, "grpc-addr", "127.0.0.1:7460", "where the API listens")
 	f.StringVar(&o.httpAddr, "http-addr", "127.0.0.1:7461", "where /healthz, /readyz and /metrics listen")
 	f.StringVar(&o.advertise, "advertise-addr", "", "where other nodes reach the API (default: derived from --grpc-addr)")
-	f.BoolVar(&o.insecure, "insecure", false, "allow addresses that other machines reach, though there is no TLS and no authentication yet")
-	f.StringToStringVar(&o.labels, "label", nil, "label of this node, k=v, for jobs that select by it; may be repeated")
-	f.DurationVar(&o.ttl, "session-ttl", 10*time.Second, "how long after its last sign of life the node counts as dead, 3s to 60s")
+	f.BoolVar(&o.insecure, "insecure", false, "listen where other machines reach it, without TLS and tokens")
+	f.Var(&o.labels, "label", "label for jobs to select by; may be repeated")
+	f.DurationVar(&o.ttl, "session-ttl", 10*time.Second, "silence after which the node counts as dead, 3s to 60s")
 	f.DurationVar(&o.drain, "drain-timeout", 30*time.Second, "how long a stop waits for runs, up to 1h")
 	f.IntVar(&o.capacity, "capacity", 256, "the most commands that run here at a time")
 	f.Var(&o.level, "log-level", "least level of what is logged")
@@ -79,6 +79,33 @@ func (o *startOptions) addFlags(f *pflag.FlagSet) {
 	var all []string
 	f.VisitAll(func(flag *pflag.Flag) { all = append(all, flag.Name) })
 	fromEnvironment(f, all...)
+}
+
+// labelsFlag is a flag that takes labels: one k=v each time, or several with commas between them.
+type labelsFlag map[string]string
+
+// String implements pflag.Value.
+func (f *labelsFlag) String() string { return pairs(*f) }
+
+// Type implements pflag.Value: what the help shows.
+func (f *labelsFlag) Type() string { return "k=v" }
+
+// Set implements pflag.Value.
+func (f *labelsFlag) Set(s string) error {
+	if *f == nil {
+		*f = labelsFlag{}
+	}
+	for _, pair := range strings.Split(s, ",") {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return fmt.Errorf("%q must be k=v", pair)
+		}
+		if old, twice := (*f)[key]; twice && old != value {
+			return fmt.Errorf("label %s is given twice, as %q and %q", key, old, value)
+		}
+		(*f)[key] = value
+	}
+	return nil
 }
 
 // complain says everything that is wrong with the flags and variables, all at once.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
@@ -65,11 +63,7 @@ func newVersion(c *console) *cobra.Command {
 					row(w, "tzdata", b.TZData)
 				})
 			}
-			text, err := json.Marshal(b)
-			if err != nil {
-				return fmt.Errorf("encode the version: %w", err)
-			}
-			return c.printJSON(output, text)
+			return c.printValue(output, b)
 		},
 	}
 	addOutput(cmd, &output)
