@@ -19,6 +19,10 @@ import (
 // supervisor of one that has just ended and still has children to kill.
 var ErrFolderInUse = errors.New("data folder is in use")
 
+// ErrFolderLingers is the ErrFolderInUse of a node that is dead: its supervisor still kills what it
+// ran, which takes moments. Trying again is right.
+var ErrFolderLingers = fmt.Errorf("%w: its node is dead, and the node's commands are being killed", ErrFolderInUse)
+
 // Folder is an open data folder. Its lock file is held with flock for as long as any process has the
 // file open, and the supervisor of the commands has it open too: whoever gets the lock knows that
 // the process before it and every command of that process are dead. That is the proof of death by
@@ -65,9 +69,14 @@ func OpenFolder(path string) (*Folder, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		holder, _ := io.ReadAll(io.LimitReader(lock, 64))
 		lock.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		who := strings.TrimSpace(string(holder))
+		switch {
+		case !errors.Is(err, unix.EWOULDBLOCK):
+		case dead(who):
+			return nil, fmt.Errorf("%w: %s, process %s", ErrFolderLingers, path, who)
+		default:
 			return nil, fmt.Errorf("%w: %s is held by process %s; stop it, or give this node a folder of its own",
-				ErrFolderInUse, path, orUnknown(strings.TrimSpace(string(holder))))
+				ErrFolderInUse, path, orUnknown(who))
 		}
 		return nil, fmt.Errorf("lock data folder %s: %w", path, err)
 	}
@@ -77,6 +86,12 @@ func OpenFolder(path string) (*Folder, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// dead says whether the process that wrote its id into the lock file is surely gone.
+func dead(id string) bool {
+	pid, err := strconv.Atoi(id)
+	return err == nil && pid > 1 && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 }
 
 // takeOver writes who holds the lock and reads what the process before left.

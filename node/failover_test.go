@@ -220,6 +220,25 @@ func TestStopTellsAttemptsToEndAtTheDrainLimit(t *testing.T) {
 	})
 }
 
+func TestStopIsBoundedThoughAHandlerIgnoresIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := b.apply(handlerJob("stubborn", time.Hour, "stubborn", ""))
+		if _, err := b.any().Trigger(t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: "r"}); err != nil {
+			t.Fatal(err)
+		}
+		r := b.run(job, 5*time.Second, "running", running)
+		began := time.Now()
+		b.leave(b.members[r.Last().Member])
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("the stop took %s", took)
+		}
+		b.run(job, time.Minute, "LOST", func(r scheduler.Run) bool { return r.Last().Verdict == scheduler.Lost })
+		time.Sleep(11 * time.Minute) // until the handler is done: a bubble leaves nobody behind
+	})
+}
+
 func TestPartitionedMembersAttemptEndsBeforeAnotherStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := three(t)

@@ -80,6 +80,10 @@ func (b *bubble) join(name string, change ...func(*Config)) *bubbleMember {
 		d, _ := time.ParseDuration(id.Payload)
 		return d
 	}))
+	n.Handle("stubborn", func(context.Context, executor.Identity) error { // ignores its context
+		time.Sleep(10 * time.Minute)
+		return nil
+	})
 	ctx, stop := context.WithCancel(context.Background())
 	m := &bubbleMember{Node: n, link: link, stop: stop, end: end, done: make(chan error, 1)}
 	b.members[name] = m

@@ -167,12 +167,38 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		h.cancel(executor.ErrStopping)
 	}
 	n.followers.Wait()
-	n.firings.Wait()
+	// A handler that ignores its context, or a command that cannot be killed, must not keep the process
+	// from ending: what is left then dies with it, and the supervisor kills the commands.
+	n.waitFor(&n.firings, "attempts")
 	endMiddle()
-	middleGroup.Wait()
+	n.waitFor(&middleGroup, "executor and packer")
 	endBottom()
 	bottomGroup.Wait()
 	return fatal
+}
+
+// waitFor waits for a group that has been told to end: for as long as last words take, or a second
+// after a kill.
+func (n *Node) waitFor(group *sync.WaitGroup, what string) {
+	ended := make(chan struct{})
+	go func() { // ends with the group; left behind only if the process is about to end
+		group.Wait()
+		close(ended)
+	}()
+	limit := time.NewTimer(lastWords)
+	defer limit.Stop()
+	select {
+	case <-ended:
+		return
+	case <-limit.C:
+	case <-n.killed.Done():
+		select {
+		case <-ended:
+			return
+		case <-time.After(time.Second):
+		}
+	}
+	n.log.Error("left behind at the end", "what", what)
 }
 
 // Kill stops a running node at once: attempts are killed, and what cannot be written any more is
@@ -181,19 +207,19 @@ func (n *Node) Kill() { n.kill() }
 
 // open takes the data folder and makes what lives in it.
 func (n *Node) open(life context.Context) (err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	handlers := n.handlers
 	var lock *os.File
 	if n.cfg.DataDir != "" {
-		if n.folder, err = election.OpenFolder(n.cfg.DataDir); err != nil {
-			return fmt.Errorf("open data folder %s: %w", n.cfg.DataDir, err)
+		if n.folder, err = n.openFolder(life); err != nil {
+			return err
 		}
 		lock = n.folder.File()
 		if n.spool, err = executor.OpenSpool(n.cfg.DataDir); err != nil {
 			return errors.Join(err, n.folder.Close())
 		}
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	handlers := n.handlers
 	n.executor, err = executor.New(executor.Config{
 		DataDir: n.cfg.DataDir, Handlers: handlers, Commands: n.cfg.Commands,
 		FolderLock: lock, Clock: n.cfg.Clock, Logger: n.log,
@@ -220,6 +246,28 @@ func (n *Node) open(life context.Context) (err error) {
 		return errors.Join(err, n.close())
 	}
 	return nil
+}
+
+// lingering is how long a restarted node waits for the commands of its dead predecessor to be killed:
+// the grace and margins of an attempt, and some.
+const lingering = 15 * time.Second
+
+// openFolder takes the data folder. One that a live node holds is refused at once; that of a node that
+// was killed is free as soon as its supervisor has killed what it ran.
+func (n *Node) openFolder(ctx context.Context) (*election.Folder, error) {
+	for waited := time.Duration(0); ; waited += refusalPause {
+		folder, err := election.OpenFolder(n.cfg.DataDir)
+		if !errors.Is(err, election.ErrFolderLingers) || waited >= lingering {
+			return folder, err
+		}
+		if waited == 0 {
+			n.say("waiting for the commands of the node's former process to be killed")
+			n.log.Warn("waiting for the data folder", "err", err)
+		}
+		if !sleep(ctx, refusalPause) {
+			return nil, err
+		}
+	}
 }
 
 // close gives back what open took.
