@@ -25,15 +25,18 @@ func newBridge(to *slog.Logger) *bridge {
 // quiet drops everything from now on: the server is being stopped.
 func (b *bridge) quiet() { b.silent.Store(true) }
 
-// expected are warnings about what we do on purpose.
+// expected are warnings about what we do on purpose, or what is always so at a first start.
 var expected = map[string]bool{
 	"Running http and grpc server on single port. This is not recommended for production.": true,
 	"simple token is not cryptographically signed":                                         true,
+	"Failed to detect schema version":                                                      true,
+	"failed to update storage version":                                                     true,
 }
 
-// Enabled implements zapcore.LevelEnabler. Levels beyond error are always written: a panic or an exit follows.
+// Enabled implements zapcore.LevelEnabler. Etcd's debug level has a line for each key put: never.
+// Levels beyond error are always written: a panic or an exit follows.
 func (b *bridge) Enabled(l zapcore.Level) bool {
-	return l > zapcore.ErrorLevel || !b.silent.Load()
+	return l > zapcore.ErrorLevel || l >= zapcore.InfoLevel && !b.silent.Load()
 }
 
 // With implements zapcore.Core.

@@ -57,6 +57,7 @@ type Server struct {
 	grpc *grpc.Server
 	log  *bridge
 	lock *os.File
+	up   bool // it has been ready
 	once sync.Once
 }
 
@@ -162,6 +163,7 @@ func (s *Server) ready(ctx context.Context) error {
 	if _, err := s.etcd.Server.Range(ctx, &pb.RangeRequest{Key: []byte("ready")}); err != nil {
 		return fmt.Errorf("first read: %w", err)
 	}
+	s.up = true
 	return nil
 }
 
@@ -176,6 +178,9 @@ func (s *Server) Close() {
 	s.once.Do(func() {
 		s.log.quiet()
 		if s.etcd != nil {
+			if !s.up {
+				s.etcd.Server.HardStop() // etcd's Close waits for a member to get ready before it stops it
+			}
 			if s.grpc != nil {
 				s.grpc.Stop()
 			}
