@@ -8,7 +8,7 @@ import (
 )
 
 // EachJob calls visit for every job of the cluster with its state, tombstones left out, in no useful
-// order; what cannot be read is visited as quarantined. Definitions are read at one revision, page by
+// order; what cannot be read, definition or state, is visited as quarantined. Definitions are read at one revision, page by
 // page, and the states of a page after it, so that a state is never older than its definition.
 func (s *Store) EachJob(ctx context.Context, visit func(JobRecord, *Quarantined)) error {
 	_, err := s.paged(ctx, s.keys.allJobs(), 0, func(page *clientv3.GetResponse) error {
@@ -22,8 +22,12 @@ func (s *Store) EachJob(ctx context.Context, visit func(JobRecord, *Quarantined)
 				jobs = append(jobs, JobRecord{Job: job})
 			}
 		}
-		if err := s.addStates(ctx, jobs); err != nil {
+		bad, err := s.addStates(ctx, jobs)
+		if err != nil {
 			return err
+		}
+		for _, q := range bad {
+			visit(JobRecord{}, &q)
 		}
 		for _, r := range jobs {
 			visit(r, nil)

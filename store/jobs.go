@@ -66,7 +66,7 @@ func (s *Store) Jobs(ctx context.Context, q scheduler.JobQuery) ([]JobRecord, er
 		}
 		page = append(page, jobs...)
 	}
-	if err := s.addStates(ctx, page); err != nil {
+	if _, err := s.addStates(ctx, page); err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
 	return page, nil
@@ -187,8 +187,9 @@ func (s *Store) namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// addStates reads the states of the jobs.
-func (s *Store) addStates(ctx context.Context, jobs []JobRecord) error {
+// addStates reads the states of the jobs, and returns those that are not there or cannot be read.
+func (s *Store) addStates(ctx context.Context, jobs []JobRecord) ([]Quarantined, error) {
+	var bad []Quarantined
 	for batch := range slices.Chunk(jobs, rangesAtOnce) {
 		gets := make([]clientv3.Op, len(batch))
 		for i, r := range batch {
@@ -196,17 +197,23 @@ func (s *Store) addStates(ctx context.Context, jobs []JobRecord) error {
 		}
 		resp, err := s.read(ctx, gets...)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range batch {
+			name := batch[i].Job.Name
 			kv := found(resp.Responses, i)
 			if kv == nil {
+				bad = append(bad, s.stateless(scheduler.ShardOf(name), name))
 				continue
 			}
-			if state, err := s.stateOf(kv); err == nil && state.UID == batch[i].Job.UID {
+			state, err := s.stateOf(kv)
+			switch {
+			case err != nil:
+				bad = append(bad, Quarantined{Key: s.keys.short(string(kv.Key)), Job: name, Err: err})
+			case state.UID == batch[i].Job.UID: // else the name was applied anew since the jobs were read
 				batch[i].State, batch[i].StateRevision = state, kv.ModRevision
 			}
 		}
 	}
-	return nil
+	return bad, nil
 }
