@@ -21,9 +21,11 @@
 //
 // Not emulated: more than one server (so no stale serializable reads, no lagging members, no
 // membership changes), authentication and roles, RangeStream, snapshots and hashes, fragments of watch
-// responses, quotas (only the alarm that they raise), lease checkpoints (an etcd of 3.6 or later
-// restarts a lease of over five minutes with what was left of it; here always in full), back-pressure
-// of a watcher that does not read, gRPC metadata except "require leader", endpoints and their balancing.
+// responses, quotas (only the alarm that they raise), lease checkpoints (off in etcd by default),
+// gRPC metadata except "require leader", endpoints and their balancing. Two races of the real thing
+// have one outcome here: a watch from the past catches up at once, where etcd takes up to 100 ms and a
+// compaction can overtake it; and a write right after a broken connection finds the new one, where it
+// can fail as unavailable on the old one. A watcher that does not read is never held back.
 // Requests and replies take no time until Config.Latency or Link.Delay says so.
 //
 // It starts no goroutine: requests are carried out by the goroutine that sends them, the rest by timers.

@@ -175,7 +175,15 @@ func TestHeldRequestLandsAfterARead(t *testing.T) {
 		_, err := held.Land()
 		w.wantErr("a second landing", err, memetcd.ErrNotHeld)
 		held = w.link.Hold(nil)
-		o := w.put("b", time.Minute)
+		o := w.put("c", time.Minute)
+		w.link.Reset()
+		w.want("code after a broken connection", status.Code((<-o).err), codes.Unavailable)
+		if _, err := held.Land(); err != nil {
+			w.Fatal(err)
+		}
+		w.want("landed after it", w.exists("c"), true)
+		held = w.link.Hold(nil)
+		o = w.put("b", time.Minute)
 		held.Lose()
 		w.want("code", status.Code((<-o).err), codes.Unavailable)
 		w.want("lost", w.exists("b"), false)

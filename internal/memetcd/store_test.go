@@ -93,6 +93,19 @@ func TestHistoryAndCountersTellWhatWasDone(t *testing.T) {
 	})
 }
 
+// The real server panics too, on applying it, and again on each start.
+func TestIgnoringWhatTheTransactionDeletedPanics(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.wantErr("put", (<-w.put("a", time.Second)).err, nil)
+		defer func() {
+			if recover() == nil {
+				w.Error("no panic")
+			}
+		}()
+		_, _ = w.here.Txn(w.Context()).Then(clientv3.OpDelete("a", clientv3.WithFromKey()), clientv3.OpPut("a", "", clientv3.WithIgnoreValue())).Commit()
+	})
+}
+
 func TestAutoCompactionKeepsTheLastMinutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
