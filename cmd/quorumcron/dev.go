@@ -132,7 +132,10 @@ func (o *devOptions) run(ctx context.Context, c *console) (err error) {
 		})
 		group.Go(func() { lines.follow(life, m.node) })
 	}
-	if err := o.begin(life, c, members, docs, began); err != nil {
+	lines.mu.Lock() // Runs are shown below the banner, even if they end before it is written.
+	err = o.begin(life, c, members, docs, began)
+	lines.mu.Unlock()
+	if err != nil {
 		end(err)
 	}
 	group.Wait()

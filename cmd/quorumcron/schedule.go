@@ -40,14 +40,22 @@ func newScheduleNext(c *console) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.zone, "time-zone", "", "IANA name of the zone that the expression is read in (default UTC)")
 	flags.Var(&o.after, "after", "instants after this one (default now)")
-	flags.Var(&o.anchor, "anchor", "where @every begins to count (default 1970-01-01T00:00:00Z)")
+	flags.Var(&o.anchor, "anchor", "where @every begins to count (default: --after)")
 	flags.IntVarP(&o.count, "count", "n", 5, "how many, at most 10000")
 	addOutput(cmd, &o.output)
 	return cmd
 }
 
 func (o *scheduleNextOptions) run(c *console, expression string) error {
-	spec, err := cron.SpecOf(expression, o.zone, o.anchor.Time)
+	at := o.after.Time
+	if at.IsZero() {
+		at = c.now()
+	}
+	anchor := o.anchor.Time
+	if anchor.IsZero() {
+		anchor = at // As a job that is stored at that moment.
+	}
+	spec, err := cron.SpecOf(expression, o.zone, anchor)
 	if err != nil {
 		return invalid(err)
 	}
@@ -58,10 +66,6 @@ func (o *scheduleNextOptions) run(c *console, expression string) error {
 	zone, err := cron.LoadZone(o.zone)
 	if err != nil {
 		return invalid(err)
-	}
-	at := o.after.Time
-	if at.IsZero() {
-		at = c.now()
 	}
 	instants := []string{}
 	var times []time.Time
