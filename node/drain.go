@@ -27,11 +27,12 @@ func (n *Node) Drain(ctx context.Context) (already bool, err error) {
 // told a second time.
 func (n *Node) drain(ctx context.Context) {
 	n.log.Info("draining", "limit", n.cfg.DrainTimeout)
-	deadline := time.Now().Add(n.cfg.DrainTimeout)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(n.killed, cancel)
 	defer stop()
+	wait, done := context.WithTimeout(ctx, n.cfg.DrainTimeout) // the hand-over counts towards it
+	defer done()
 
 	n.draining.Store(true)
 	if n.alone() {
@@ -46,9 +47,7 @@ func (n *Node) drain(ctx context.Context) {
 		n.stoppedClaiming.Store(true)
 	}
 
-	wait, done := context.WithDeadline(ctx, deadline)
 	n.until(wait, n.idle)
-	done()
 	if left := n.held.all(); len(left) > 0 {
 		n.log.Warn("attempts told to end", "attempts", len(left))
 		for _, h := range left {

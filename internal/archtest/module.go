@@ -83,6 +83,10 @@ func skipFolder(root, name string) error {
 	if base == "testdata" || base == "node_modules" || base[0] == '.' || base[0] == '_' {
 		return fs.SkipDir
 	}
+	// What .gitignore keeps out of the repository: builds, and what people try.
+	if name == filepath.Join(root, "bin") || name == filepath.Join(root, "tmp") {
+		return fs.SkipDir
+	}
 	if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil {
 		return fs.SkipDir
 	}
@@ -182,6 +186,16 @@ func (f *File) Names(n ast.Node) string {
 		return ""
 	}
 	return f.names[ident.Name] + "." + selector.Sel.Name
+}
+
+// function is the name of the function, not a method, that a position lies in; "" if there is none.
+func (f *File) function(pos token.Pos) string {
+	for _, decl := range f.Syntax.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Pos() <= pos && pos < fn.End() {
+			return fn.Name.Name
+		}
+	}
+	return ""
 }
 
 func importPath(spec *ast.ImportSpec) string {
