@@ -71,10 +71,10 @@ func (s *Store) create(p present, r ApplyRequest, e EditRequest) (c change, err 
 	if err := c.putState(s, shard, p, e.Name, scheduler.NewState(job, e.instant())); err != nil {
 		return c, err
 	}
-	if p.state != nil {
+	if p.job != nil {
 		// The former uid is settled; nobody would sweep its records under the new one.
 		c.then = append(c.then,
-			clientv3.OpDelete(s.keys.runs(p.state.UID), clientv3.WithPrefix()),
+			clientv3.OpDelete(s.keys.runs(p.job.UID), clientv3.WithPrefix()),
 			clientv3.OpDelete(s.keys.triggers(shard, e.Name), clientv3.WithPrefix()))
 	}
 	return c, c.putPool(s, job)

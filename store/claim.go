@@ -105,6 +105,7 @@ type write struct {
 	op       *op
 	stateKey string
 	value    *storedv1.State
+	carried  bool              // it carries fields of a newer member
 	facts    []scheduler.Blame // whose locks and slots a refusal reads, after state and job
 }
 
@@ -120,7 +121,7 @@ func (s *Store) writeState(c Claim) (*write, error) {
 		return nil, fmt.Errorf("%w: state of %s: %w", scheduler.ErrInvalid, d.Job, err)
 	}
 	key := s.keys.state(c.Shard, d.Job)
-	s.kept.carry(key, c.StateRevision, value)
+	carried := s.kept.carry(key, c.StateRevision, value)
 	bytes, err := marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("%w: state of %s: %w", scheduler.ErrInvalid, d.Job, err)
@@ -128,6 +129,7 @@ func (s *Store) writeState(c Claim) (*write, error) {
 	return &write{
 		stateKey: key,
 		value:    value,
+		carried:  carried,
 		op: &op{
 			uid: c.UID, writesState: true,
 			// Guard of every planned write: the state is the one it was planned on. Without it two
@@ -244,7 +246,7 @@ func (s *Store) outcome(c Claim, w *write, r opResult) (Outcome, error) {
 	case r.rulesMoved:
 		return Outcome{RulesMoved: true, Rules: r.head, Revision: r.revision}, nil
 	case r.applied:
-		s.kept.note(w.stateKey, r.revision, w.value)
+		s.kept.wrote(w.stateKey, r.revision, w.value, w.carried)
 		return Outcome{
 			Committed: true, Revision: r.revision,
 			State: scheduler.Fill(d.Next, r.revision), StateRevision: r.revision, JobRevision: c.JobRevision,

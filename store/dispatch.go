@@ -91,26 +91,55 @@ func (s *Store) dispatch(ctx context.Context, g scheduler.Guard, cmps []clientv3
 // Publish puts assignments and rules/head and returns the new rules revision. It compares the guard
 // and the rules revision that the assignments were planned on. From its commit on, no claim planned
 // under older rules can commit. ErrUnknown, ErrMoved: wait for the watch, then plan again.
+//
+// More assignments than fit into one transaction take several, each on the rules of the one before.
 func (s *Store) Publish(ctx context.Context, g scheduler.Guard, rulesRevision int64, assignments []scheduler.Assignment) (int64, error) {
-	then := []clientv3.Op{clientv3.OpPut(s.keys.head(), "")}
-	values := make([]*storedv1.Assignment, len(assignments))
-	for i, a := range assignments {
-		key := s.keys.assignment(a.Pool)
-		values[i] = encodeAssignment(a)
-		s.kept.carryNewest(key, values[i])
-		value, err := marshal(values[i])
-		if err != nil {
+	var puts []published
+	size := 0
+	flush := func() (err error) {
+		rulesRevision, err = s.publish(ctx, g, rulesRevision, puts)
+		puts, size = nil, 0
+		return err
+	}
+	for _, a := range assignments {
+		p := published{key: s.keys.assignment(a.Pool), message: encodeAssignment(a)}
+		p.carried = s.kept.carryNewest(p.key, p.message)
+		var err error
+		if p.value, err = marshal(p.message); err != nil {
 			return 0, fmt.Errorf("publish assignment of pool %s: %w", a.Pool, err)
 		}
-		then = append(then, clientv3.OpPut(key, value))
+		if len(puts) == sweepBatch || size+len(p.value) > mostBytes {
+			if err := flush(); err != nil {
+				return 0, fmt.Errorf("publish %d assignments: %w", len(assignments), err)
+			}
+		}
+		puts, size = append(puts, p), size+len(p.value)
+	}
+	if err := flush(); err != nil {
+		return 0, fmt.Errorf("publish %d assignments: %w", len(assignments), err)
+	}
+	return rulesRevision, nil
+}
+
+// published is an assignment on its way.
+type published struct {
+	key, value string
+	message    *storedv1.Assignment
+	carried    bool
+}
+
+func (s *Store) publish(ctx context.Context, g scheduler.Guard, rulesRevision int64, puts []published) (int64, error) {
+	then := []clientv3.Op{clientv3.OpPut(s.keys.head(), "")}
+	for _, p := range puts {
+		then = append(then, clientv3.OpPut(p.key, p.value))
 	}
 	// The rules are those it was planned on: no other change of them is overwritten unseen.
 	revision, err := s.dispatch(ctx, g, []clientv3.Cmp{unchanged(s.keys.head(), rulesRevision)}, then)
 	if err != nil {
-		return 0, fmt.Errorf("publish %d assignments: %w", len(assignments), err)
+		return 0, err
 	}
-	for i, a := range assignments {
-		s.kept.note(s.keys.assignment(a.Pool), revision, values[i])
+	for _, p := range puts {
+		s.kept.wrote(p.key, revision, p.message, p.carried)
 	}
 	return revision, nil
 }

@@ -44,6 +44,8 @@ func (s *Store) Finish(ctx context.Context, f Finish) (recorded bool, err error)
 			return f.heldBy(found(r.replies, 1)), nil
 		case errors.Is(r.err, scheduler.ErrExhausted): // It will not fit however often it is sent.
 			return false, fmt.Errorf("finish %s: %w", f.Lock.Firing, r.err)
+		case errors.Is(r.err, errStopped): // An earlier copy may have been committed.
+			return false, fmt.Errorf("finish %s: %w: %w", f.Lock.Firing, scheduler.ErrUnknown, r.err)
 		}
 		s.log.Debug("finish not answered yet", "firing", f.Lock.Firing.String(), "err", r.err)
 		if waited := pause.wait(ctx); waited != nil {
@@ -177,7 +179,7 @@ func (s *Store) finishLateOnce(ctx context.Context, f Finish, record string) (ou
 	if err != nil {
 		return LateOutcome{}, false, err
 	}
-	s.kept.carry(stateKey, stateKV.ModRevision, value)
+	carried := s.kept.carry(stateKey, stateKV.ModRevision, value)
 	bytes, err := marshal(value)
 	if err != nil {
 		return LateOutcome{}, false, err
@@ -193,7 +195,7 @@ func (s *Store) finishLateOnce(ctx context.Context, f Finish, record string) (ou
 		return LateOutcome{}, false, err
 	}
 	revision := resp.Header.GetRevision()
-	s.kept.note(stateKey, revision, value)
+	s.kept.wrote(stateKey, revision, value, carried)
 	out = LateOutcome{Recorded: true, StateRevision: revision}
 	out.State, err = decodeState(value)
 	return out, true, err

@@ -12,7 +12,7 @@ import (
 
 // kept remembers the values, by key and revision, in which a newer member wrote fields that this
 // version does not know, so that they survive a rewrite that was planned on that very revision. A
-// cluster of one version has none, and then it costs nothing. It is safe for concurrent use.
+// cluster of one version has none, and then it costs nothing to write. It is safe for concurrent use.
 type kept struct {
 	mu     sync.Mutex
 	values map[string]keptValue
@@ -23,22 +23,29 @@ type keptValue struct {
 	message  proto.Message
 }
 
-// note takes in a value that was read or written.
-func (k *kept) note(key string, revision int64, m proto.Message) {
-	strange := hasUnknown(m.ProtoReflect())
+// read takes in a value that was read.
+func (k *kept) read(key string, revision int64, m proto.Message) {
+	k.note(key, revision, m, hasUnknown(m.ProtoReflect()))
+}
+
+// wrote takes in a value that was written; carried is what carry said of it.
+func (k *kept) wrote(key string, revision int64, m proto.Message, carried bool) {
+	k.note(key, revision, m, carried)
+}
+
+func (k *kept) note(key string, revision int64, m proto.Message, strange bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !strange {
-		if old, ok := k.values[key]; ok && old.revision < revision {
-			delete(k.values, key)
+	old, known := k.values[key]
+	switch {
+	case known && old.revision >= revision:
+	case strange:
+		if k.values == nil {
+			k.values = map[string]keptValue{}
 		}
-		return
-	}
-	if k.values == nil {
-		k.values = map[string]keptValue{}
-	}
-	if k.values[key].revision < revision {
 		k.values[key] = keptValue{revision, m}
+	case known:
+		delete(k.values, key)
 	}
 }
 
@@ -49,24 +56,28 @@ func (k *kept) forget(key string) {
 	delete(k.values, key)
 }
 
-// carry adds what is kept of the value at the revision to the message that will replace it.
-func (k *kept) carry(key string, revision int64, to proto.Message) {
+// carry adds what is kept of the value at the revision to the message that will replace it, and says
+// whether there was anything.
+func (k *kept) carry(key string, revision int64, to proto.Message) bool {
 	k.mu.Lock()
 	old, ok := k.values[key]
 	k.mu.Unlock()
-	if ok && old.revision == revision {
-		carryUnknown(old.message, to)
+	if !ok || old.revision != revision {
+		return false
 	}
+	carryUnknown(old.message, to)
+	return true
 }
 
 // carryNewest is carry for values whose revision is guarded otherwise: all rules by rules/head.
-func (k *kept) carryNewest(key string, to proto.Message) {
+func (k *kept) carryNewest(key string, to proto.Message) bool {
 	k.mu.Lock()
 	old, ok := k.values[key]
 	k.mu.Unlock()
 	if ok {
 		carryUnknown(old.message, to)
 	}
+	return ok
 }
 
 // hasUnknown says whether m, or a message in it, has fields that this version does not know.

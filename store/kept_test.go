@@ -73,19 +73,19 @@ func TestUnknownFieldsAreKeptForOneRevisionOnly(t *testing.T) {
 		k.carry("key", revision, fresh)
 		return isStrange(fresh, "x")
 	}
-	k.note("key", 5, strange(&storedv1.State{}, "x"))
+	k.read("key", 5, strange(&storedv1.State{}, "x"))
 	if !carried(5) || carried(4) || carried(6) {
 		t.Errorf("carried at 5, 4, 6: got %v, %v, %v, want only the first", carried(5), carried(4), carried(6))
 	}
-	k.note("key", 4, &storedv1.State{}) // A read that was overtaken.
+	k.read("key", 4, &storedv1.State{}) // A read that was overtaken.
 	if !carried(5) {
 		t.Error("an older value without unknown fields made them forgotten")
 	}
-	k.note("key", 7, &storedv1.State{})
+	k.read("key", 7, &storedv1.State{})
 	if carried(5) || carried(7) || len(k.values) != 0 {
 		t.Errorf("a newer value without unknown fields left %v", k.values)
 	}
-	k.note("key", 8, strange(&storedv1.State{}, "x"))
+	k.read("key", 8, strange(&storedv1.State{}, "x"))
 	k.forget("key")
 	if len(k.values) != 0 {
 		t.Errorf("forgetting left %v", k.values)

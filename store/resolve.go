@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -24,8 +25,11 @@ func (s *Store) Resolve(ctx context.Context, c Claim) (Outcome, error) {
 	var pause backoff
 	for {
 		out, err := s.resolveOnce(ctx, c)
-		if err == nil {
+		switch {
+		case err == nil:
 			return out, nil
+		case errors.Is(err, errStopped): // Nobody commits any more.
+			return Outcome{}, fmt.Errorf("resolve %s of %s: %w: %w", c.Decision.Kind, c.Decision.Job, scheduler.ErrUnknown, err)
 		}
 		s.log.Debug("claim not resolved yet", "job", c.Decision.Job.String(), "err", err)
 		if waited := pause.wait(ctx); waited != nil {
@@ -45,7 +49,7 @@ func (s *Store) resolveOnce(ctx context.Context, c Claim) (Outcome, error) {
 	if revisionOf(now) != c.StateRevision {
 		return s.judge(c, now, found(resp.Responses, 1), resp.Header.GetRevision()), nil
 	}
-	bytes, value, err := s.fenced(state, now)
+	bytes, value, carried, err := s.fenced(state, now)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -68,25 +72,24 @@ func (s *Store) resolveOnce(ctx context.Context, c Claim) (Outcome, error) {
 		out.Unreadable = unreadable("state of %s", c.Decision.Job)
 		return out, nil
 	}
-	s.kept.note(state, r.revision, value)
+	s.kept.wrote(state, r.revision, value, carried)
 	out.State, out.Unreadable = decodeState(value)
 	return out, nil
 }
 
 // fenced is the value that a fence writes: the same state, its tokens filled in, for it gets another
 // revision. An unreadable value is written as it is.
-func (s *Store) fenced(key string, kv *mvccpb.KeyValue) (string, *storedv1.State, error) {
+func (s *Store) fenced(key string, kv *mvccpb.KeyValue) (bytes string, value *storedv1.State, carried bool, err error) {
 	state, err := s.stateOf(kv)
 	if err != nil {
-		return string(kv.Value), nil, nil
+		return string(kv.Value), nil, false, nil
 	}
-	value, err := encodeState(state)
-	if err != nil {
-		return "", nil, fmt.Errorf("%w: %w", scheduler.ErrInvalid, err)
+	if value, err = encodeState(state); err != nil {
+		return "", nil, false, fmt.Errorf("%w: %w", scheduler.ErrInvalid, err)
 	}
-	s.kept.carry(key, kv.ModRevision, value)
-	bytes, err := marshal(value)
-	return bytes, value, err
+	carried = s.kept.carry(key, kv.ModRevision, value)
+	bytes, err = marshal(value)
+	return bytes, value, carried, err
 }
 
 // judge tells from state and lock, read at one revision after the planned one was gone, whether the

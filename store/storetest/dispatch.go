@@ -13,6 +13,8 @@ func dispatchTests() []test {
 		{"TheFirstMemberInitialises", theFirstMemberInitialises},
 		{"ADeposedDispatcherWritesNothing", aDeposedDispatcherWritesNothing},
 		{"AssignmentsAreRefusedOnOlderRules", assignmentsAreRefusedOnOlderRules},
+		{"ManyAssignmentsArePublished", manyAssignmentsArePublished},
+		{"AnAssignmentKeepsFieldsOfANewerMember", anAssignmentKeepsFields},
 		{"TheFormatIsOnlyRaised", theFormatIsOnlyRaised},
 		{"OldRequestsAreSwept", oldRequestsAreSwept},
 		{"UnusedPoolsAreSwept", unusedPoolsAreSwept},
@@ -85,6 +87,41 @@ func assignmentsAreRefusedOnOlderRules(w *world) {
 	w.must(err)
 	if got := r.Assignments["all"]; got.Owner(0) != "node-a#1" || got.Owner(255) != "node-a#1" {
 		w.Errorf("got owner %q, want node-a#1", got.Owner(0))
+	}
+}
+
+// manyAssignmentsArePublished: more than one transaction may hold, in number and in size.
+func manyAssignmentsArePublished(w *world) {
+	g := w.term()
+	var many []scheduler.Assignment
+	for i := range 140 {
+		a := assignment(fmt.Sprintf("pool-%03d", i), "node-a#1")
+		for m := range 200 {
+			a.Members = append(a.Members, fmt.Sprintf("node-with-a-rather-long-name-%03d.example.org#%d", m, m))
+		}
+		many = append(many, a)
+	}
+	at, err := w.store.Publish(w.ctx, g, w.rules(), many)
+	w.must(err)
+	r, err := w.store.ReadRules(w.ctx)
+	w.must(err)
+	if at != r.Revision || len(r.Assignments) != len(many) || r.Assignments["pool-139"].Owner(7) != "node-a#1" {
+		w.Errorf("got %d assignments at %d, want %d at %d", len(r.Assignments), r.Revision, len(many), at)
+	}
+}
+
+func anAssignmentKeepsFields(w *world) {
+	g := w.term()
+	_, err := w.store.Publish(w.ctx, g, w.rules(), []scheduler.Assignment{assignment("all", "node-a#1")})
+	w.must(err)
+	w.grow("rules/assignment/all")
+	w.moveRules()
+	r, err := w.store.ReadRules(w.ctx)
+	w.must(err)
+	for _, owner := range []string{"node-b#1", "node-c#1"} {
+		r.Revision, err = w.store.Publish(w.ctx, g, r.Revision, []scheduler.Assignment{assignment("all", owner)})
+		w.must(err)
+		w.still("publishing "+owner, "rules/assignment/all")
 	}
 }
 

@@ -305,47 +305,52 @@ func aDamagedDefinitionIsRepaired(w *world) {
 	w.wantErr("apply over a state that cannot be read", err, scheduler.ErrConflict)
 }
 
+// strange is a field that this version does not know.
+var strange = string(protowire.AppendString(protowire.AppendTag(nil, 9000, protowire.BytesType), "of a newer member"))
+
+// grow adds the field to a value, as a newer member would have written it.
+func (w *world) grow(key string) {
+	w.Helper()
+	_, err := w.client.Put(w.ctx, w.prefix+key, string(w.get(key))+strange)
+	w.must(err)
+}
+
+func (w *world) still(what, key string) {
+	w.Helper()
+	if !strings.Contains(string(w.get(key)), strange) {
+		w.Errorf("%s lost the field of a newer member in %s", what, key)
+	}
+}
+
 // fieldsOfANewerMemberSurvive: what a newer member wrote beside what this version knows is still
 // there after every kind of rewrite.
 func fieldsOfANewerMemberSurvive(w *world) {
 	r := w.apply(job("a"), noon)
-	strange := string(protowire.AppendString(protowire.AppendTag(nil, 9000, protowire.BytesType), "of a newer member"))
-	grow := func(key string) {
-		w.Helper()
-		_, err := w.client.Put(w.ctx, w.prefix+key, string(w.get(key))+strange)
-		w.must(err)
-	}
-	still := func(what, key string) {
-		w.Helper()
-		if !strings.Contains(string(w.get(key)), strange) {
-			w.Errorf("%s lost the field of a newer member in %s", what, key)
-		}
-	}
-	grow(w.jobKey(r))
-	grow(w.stateKey(r))
+	w.grow(w.jobKey(r))
+	w.grow(w.stateKey(r))
 	_, err := w.store.Pause(w.ctx, store.EditRequest{Name: r.Job.Name, Now: at(noon)})
 	w.must(err)
-	still("a pause", w.jobKey(r))
-	still("a pause", w.stateKey(r))
+	w.still("a pause", w.jobKey(r))
+	w.still("a pause", w.stateKey(r))
 	r = w.apply(job("a"), noon)
-	still("an apply", w.jobKey(r))
-	still("an apply", w.stateKey(r))
+	w.still("an apply", w.jobKey(r))
+	w.still("an apply", w.stateKey(r))
 	c := w.begin(r, scheduler.At(r.Job.UID, noon.Add(time.Minute)), w.lease(), "n")
 	_, err = w.store.Resolve(w.ctx, c)
 	w.must(err)
-	still("a fence", w.stateKey(r))
+	w.still("a fence", w.stateKey(r))
 	r = w.record(r.Job.Name)
 	lease := w.lease()
 	r, e := w.grant(r, scheduler.At(r.Job.UID, noon.Add(time.Minute)), lease)
-	still("a begin", w.stateKey(r))
+	w.still("a begin", w.stateKey(r))
 	w.revoke(lease)
 	_, err = w.store.FinishLate(w.ctx, ended(r, e, scheduler.Succeeded))
 	w.must(err)
-	still("a late result", w.stateKey(r))
+	w.still("a late result", w.stateKey(r))
 	_, err = w.store.Delete(w.ctx, store.EditRequest{Name: r.Job.Name, Now: at(noon)})
 	w.must(err)
-	still("a delete", w.jobKey(r))
-	still("a delete", w.stateKey(r))
+	w.still("a delete", w.jobKey(r))
+	w.still("a delete", w.stateKey(r))
 }
 
 func anInvalidDefinitionIsNotStored(w *world) {
