@@ -194,7 +194,7 @@ func (d *decoder) mapField(n *node, values protoreflect.Map, path string) {
 			d.failKey(at, e.key, "the name stands twice", "leave one of them out")
 			continue
 		}
-		d.doc.places[fieldPath(at)] = e.value.pos
+		d.doc.places[fieldPath(at)], d.doc.keys[fieldPath(at)] = e.value.pos, e.key.pos
 		if text, ok := d.text(e.value, at); ok {
 			values.Set(key, protoreflect.ValueOfString(text))
 		}

@@ -39,6 +39,7 @@ type Document struct {
 
 	text   *text
 	places map[string]position // by field path: of its value, or of its key if the value is missing
+	keys   map[string]position // by path of an entry that the user named, such as a label: of the name
 }
 
 // Check says everything that is wrong with a job by itself.
@@ -120,7 +121,7 @@ func (p *parse) source(source Source) {
 
 // document decodes and checks one document, and keeps it if it is good.
 func (p *parse) document(t *text, root *node) {
-	doc := &Document{Job: &quorumcronv1.Job{}, Source: t.name, Line: root.pos.line, text: t, places: map[string]position{}}
+	doc := &Document{Job: &quorumcronv1.Job{}, Source: t.name, Line: root.pos.line, text: t, places: map[string]position{}, keys: map[string]position{}}
 	d := &decoder{doc: doc}
 	d.document(root)
 	problems := d.problems
@@ -176,7 +177,11 @@ func (d *Document) Problems(wrong []scheduler.FieldError) []Problem {
 func (d *Document) problem(wrong scheduler.FieldError) Problem {
 	pos := position{line: d.Line, column: 1}
 	for path := fieldPath(wrong.Field); path != ""; path = above(path) {
-		if found, ok := d.places[path]; ok {
+		found, ok := d.places[path]
+		if key, named := d.keys[path]; named && wrong.Value != "" && strings.HasSuffix(wrong.Field, "."+wrong.Value) {
+			found, ok = key, true // It is the name that is wrong.
+		}
+		if ok {
 			pos = found
 			break
 		}

@@ -186,9 +186,9 @@ func checkCron(j *quorumcronv1.Job) []scheduler.FieldError {
 				Problem: fmt.Sprintf("has %d fields, not 5 or 6", n), Remedy: "write minute, hour, day, month, weekday"})
 		}
 	}
-	for k, v := range j.GetRun().GetCommand().GetEnv() {
+	for k := range j.GetRun().GetCommand().GetEnv() {
 		if strings.HasPrefix(k, "QUORUMCRON_") {
-			wrong = append(wrong, scheduler.FieldError{Field: "run.command.env." + k, Value: v, Problem: "is set by the node"})
+			wrong = append(wrong, scheduler.FieldError{Field: "run.command.env." + k, Value: k, Problem: "is set by the node"})
 		}
 	}
 	return wrong
