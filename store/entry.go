@@ -22,7 +22,7 @@ func (s *Store) stateOf(kv *mvccpb.KeyValue) (scheduler.State, error) {
 	if err != nil {
 		return scheduler.State{}, err
 	}
-	s.kept.read(string(kv.Key), kv.ModRevision, &m)
+	s.kept.read(string(kv.Key), kv.ModRevision, &m, stateHasUnknown(&m))
 	return scheduler.Fill(state, kv.ModRevision), nil
 }
 

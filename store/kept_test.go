@@ -73,21 +73,50 @@ func TestUnknownFieldsAreKeptForOneRevisionOnly(t *testing.T) {
 		k.carry("key", revision, fresh)
 		return isStrange(fresh, "x")
 	}
-	k.read("key", 5, strange(&storedv1.State{}, "x"))
+	k.read("key", 5, strange(&storedv1.State{}, "x"), true)
 	if !carried(5) || carried(4) || carried(6) {
 		t.Errorf("carried at 5, 4, 6: got %v, %v, %v, want only the first", carried(5), carried(4), carried(6))
 	}
-	k.read("key", 4, &storedv1.State{}) // A read that was overtaken.
+	k.read("key", 4, &storedv1.State{}, false) // A read that was overtaken.
 	if !carried(5) {
 		t.Error("an older value without unknown fields made them forgotten")
 	}
-	k.read("key", 7, &storedv1.State{})
+	k.wrote("key", 7, &storedv1.State{}, false)
 	if carried(5) || carried(7) || len(k.values) != 0 {
 		t.Errorf("a newer value without unknown fields left %v", k.values)
 	}
-	k.read("key", 8, strange(&storedv1.State{}, "x"))
+	k.wrote("key", 8, strange(&storedv1.State{}, "x"), true)
 	k.forget("key")
 	if len(k.values) != 0 {
 		t.Errorf("forgetting left %v", k.values)
+	}
+}
+
+// TestUnknownFieldsOfAStateAreFoundWhereverTheyAre marks every message of a state in turn.
+func TestUnknownFieldsOfAStateAreFoundWhereverTheyAre(t *testing.T) {
+	t.Parallel()
+	whole := func() (*storedv1.State, []proto.Message) {
+		m := &storedv1.State{
+			Backlog:  &storedv1.Backlog{},
+			Entries:  []*storedv1.Entry{{Firing: &storedv1.Firing{}, Past: []*storedv1.Attempt{{}}}},
+			Retries:  []*storedv1.PendingRetry{{Firing: &storedv1.Firing{}, Past: []*storedv1.Attempt{{}}}},
+			Ranges:   []*storedv1.Range{{}},
+			Counters: []*storedv1.Counter{{}},
+		}
+		return m, []proto.Message{
+			m, m.Backlog, m.Entries[0], m.Entries[0].Firing, m.Entries[0].Past[0], m.Retries[0], m.Retries[0].Firing,
+			m.Retries[0].Past[0], m.Ranges[0], m.Counters[0],
+		}
+	}
+	m, parts := whole()
+	if stateHasUnknown(m) || hasUnknown(m.ProtoReflect()) {
+		t.Error("unknown fields were found where there are none")
+	}
+	for i := range parts {
+		m, parts := whole()
+		strange(parts[i], "x")
+		if !stateHasUnknown(m) || !hasUnknown(m.ProtoReflect()) {
+			t.Errorf("the unknown field of a %T was not found", parts[i])
+		}
 	}
 }

@@ -94,7 +94,7 @@ func (s *Store) assignmentOf(pool string, kv *mvccpb.KeyValue) (scheduler.Assign
 	}
 	a, err := decodeAssignment(pool, &m)
 	if err == nil {
-		s.kept.read(string(kv.Key), kv.ModRevision, &m)
+		s.kept.read(string(kv.Key), kv.ModRevision, &m, hasUnknown(m.ProtoReflect()))
 	}
 	return a, err
 }
