@@ -115,19 +115,31 @@ func (p *planner) drawBacklog() *Decision {
 	if b == nil || !p.v.Room || len(p.s.Entries)+len(p.s.Retries) > 0 {
 		return nil
 	}
+	due := Due(p.v.Job, p.v.Timetable, b.Last)
+	if due.After(p.at) { // it was found late by a clock that was ahead
+		p.wakeBy(due)
+		return nil
+	}
 	p.s.Backlog = nil
 	given := b.Count - 1
 	if given > 0 { // left by a policy that draws more than one
 		before := p.v.Timetable.Last(b.First.Add(-time.Second), b.Last.Add(-time.Second))
 		p.s.account(p.v.Timetable, Range{Verdict: Missed, Reason: ReasonCatchUp, First: b.First, Last: before, Count: given})
 	}
-	d := p.beginInstant(b.Last, Due(p.v.Job, p.v.Timetable, b.Last))
+	d := p.beginInstant(b.Last, due)
 	d.Instants, d.First = b.Count, b.First
 	return d
 }
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
 		return a
 	}
 	return b

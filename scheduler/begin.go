@@ -8,14 +8,15 @@ import (
 // The steps that grant attempts, or decide that none will be. They are claims.
 
 // grantRetry grants the oldest owed attempt whose time has come. It has waited its turn, so it comes
-// before anything that is newly due; but it waits for what is in flight, for no overlap is allowed.
+// before anything that is newly due; but it waits for what is in flight, for no overlap is allowed. And
+// it waits until it is due: the attempt before may have been granted by a clock that was ahead.
 func (p *planner) grantRetry() *Decision {
 	if !p.v.Room || len(p.s.Entries) > 0 {
 		return nil
 	}
 	for _, r := range p.s.Retries {
-		if r.NotBefore.After(p.at) {
-			p.wakeBy(r.NotBefore)
+		if at := later(r.NotBefore, r.due()); at.After(p.at) {
+			p.wakeBy(at)
 			continue
 		}
 		p.dropRetry(r.Firing)

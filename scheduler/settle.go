@@ -91,11 +91,7 @@ func (p *planner) sweep() *Decision {
 	if len(p.s.Entries) > 0 || len(p.s.Retries) > 0 || len(p.v.Triggers) > 0 {
 		return nil
 	}
-	settled := p.v.Job.Deleted
-	if p.s.Settled.After(settled) {
-		settled = p.s.Settled
-	}
-	if due := settled.Add(SweepAfter); p.at.Before(due) {
+	if due := later(p.v.Job.Deleted, p.s.Settled).Add(SweepAfter); p.at.Before(due) {
 		p.wakeBy(due)
 		return nil
 	}

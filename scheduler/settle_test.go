@@ -228,6 +228,12 @@ func TestOwedRetries(t *testing.T) {
 		want:  "begin u@10:01:00Z attempt 2 slot 0",
 		state: "cursor 10:01:00; entry @10:01:00 #2 slot 0 token 0",
 	}, {
+		name: "it is never early, though the attempt before was granted by a clock that was ahead",
+		job:  retried,
+		view: owes,
+		now:  "10:00:58",
+		want: "wake 10:01:00",
+	}, {
 		name: "it waits for room",
 		job:  retried,
 		view: func(t *testing.T, v *View) { owes(t, v); v.Room = false },
