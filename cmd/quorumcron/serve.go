@@ -70,8 +70,12 @@ func (m *member) open(cfg memberConfig) (err error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	build := thisBuild()
 	cfg.node.Client, cfg.node.Version, cfg.node.Metrics = m.client, build.Version, registry
-	cfg.node.GRPCAddress = advertised(cfg.advertise, m.grpc.Addr())
-	cfg.node.HTTPAddress = advertised("", m.http.Addr())
+	host := hostOf(cfg.advertise)
+	cfg.node.GRPCAddress = cfg.advertise
+	if cfg.advertise == "" {
+		cfg.node.GRPCAddress = advertised(host, m.grpc.Addr())
+	}
+	cfg.node.HTTPAddress = advertised(host, m.http.Addr())
 	if m.node, err = node.New(cfg.node); err != nil {
 		return invalid(err)
 	}
@@ -183,20 +187,27 @@ func freePort(address string) string {
 	return ""
 }
 
-// advertised is where others reach a listener: the address given, else the one listened on, with the
-// host's name for one that stands for all interfaces.
-func advertised(given string, listening net.Addr) string {
-	if given != "" {
-		return given
+// hostOf is how others reach this machine: the host of the address that it advertises, else its name.
+func hostOf(advertise string) string {
+	if host, _, err := net.SplitHostPort(advertise); err == nil {
+		return host
 	}
-	host, port, err := net.SplitHostPort(listening.String())
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost" // Nobody else can reach it, and the log of the node shows the address.
+	}
+	return name
+}
+
+// advertised is where others reach a listener: the address that it listens on, with host in place of
+// one that stands for all interfaces.
+func advertised(host string, listening net.Addr) string {
+	address, port, err := net.SplitHostPort(listening.String())
 	if err != nil {
 		return listening.String()
 	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		if name, err := os.Hostname(); err == nil {
-			host = name
-		}
+	if ip := net.ParseIP(address); ip != nil && !ip.IsUnspecified() {
+		host = address
 	}
 	return net.JoinHostPort(host, port)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,5 +90,26 @@ func TestDevComplains(t *testing.T) {
 		if got := c.run(strings.Fields(args)...); !strings.Contains(got, want) || !strings.Contains(got, "-- exit 2") {
 			t.Errorf("%s: got\n%s\nwant it to contain %q and exit 2", args, got, want)
 		}
+	}
+}
+
+func TestAddressesThatOthersCanReach(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ listening, advertise, want string }{
+		{"127.0.0.1:7461", "", "127.0.0.1:7461"},
+		{"10.0.0.1:7461", "node-1:7460", "10.0.0.1:7461"},
+		{"0.0.0.0:7461", "node-1:7460", "node-1:7461"},
+		{"[::]:7461", "[fd00::1]:7460", "[fd00::1]:7461"},
+	} {
+		address, err := net.ResolveTCPAddr("tcp", c.listening)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := advertised(hostOf(c.advertise), address); got != c.want {
+			t.Errorf("listening on %s, advertising %q: got %s, want %s", c.listening, c.advertise, got, c.want)
+		}
+	}
+	if name, err := os.Hostname(); err == nil && hostOf("") != name {
+		t.Errorf("without an address to advertise: got %s, want %s", hostOf(""), name)
 	}
 }
