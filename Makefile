@@ -22,7 +22,7 @@ build: ## build bin/quorumcron, stamped with version and commit
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/quorumcron ./cmd/quorumcron
 
 .PHONY: test
-test: ## run all tests but those with real processes
+test: ## run all tests, those with real processes too
 	go test ./...
 
 .PHONY: check
@@ -34,9 +34,8 @@ fmt: ## are all Go files formatted?
 	if [[ -n $$unformatted ]]; then printf 'not formatted, run gofmt -w on:\n%s\n' "$$unformatted"; exit 1; fi
 
 .PHONY: vet
-vet: ## go vet, also of the tests with real processes
+vet: ## go vet
 	go vet ./...
-	go vet -tags chaos ./chaos-tests/...
 
 .PHONY: arch
 arch: ## the rules of the house: imports, purity, documentation, lengths
@@ -73,7 +72,7 @@ generate: ## rebuild the Go code of the .proto files
 
 .PHONY: chaos
 chaos: ## break a real cluster of processes and check its history
-	go test -tags chaos -count 1 -timeout 15m ./chaos-tests/...
+	go test -v -count 1 -timeout 15m ./chaos-tests/...
 
 .PHONY: clean
 clean: ## remove what build makes

@@ -153,6 +153,7 @@ type status struct {
 	Dispatcher string
 	Members    []struct {
 		Name        string
+		Incarnation string
 		ShardsOwned int
 	}
 	ShardsOwned int

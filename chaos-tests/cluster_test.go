@@ -20,15 +20,14 @@ import (
 // The times of docs/guarantees.md with the shortest TTL: R bounds how long a dead node's jobs stand
 // still, hold how long an attempt may live on without its lock.
 const (
-	ttl           = 3 * time.Second
-	grace         = 5 * time.Second
-	hold          = ttl + grace
-	recovery      = 2*ttl + 2*time.Second + 2*time.Second
-	busyRecovery  = recovery + hold + 2*time.Second
-	onTime        = 5 * time.Second // later than this an instant is for the catch-up policy
-	patience      = 30 * time.Second
-	foldAlone     = 10 * time.Second // after this an end is counted even if nothing else happens
-	killTolerance = 500 * time.Millisecond
+	ttl          = 3 * time.Second
+	grace        = 5 * time.Second
+	hold         = ttl + grace
+	recovery     = 2*ttl + 2*time.Second + 2*time.Second
+	busyRecovery = recovery + hold + 2*time.Second
+	onTime       = 5 * time.Second // later than this an instant is for the catch-up policy
+	patience     = 30 * time.Second
+	foldAlone    = 10 * time.Second // after this an end is counted even if nothing else happens
 )
 
 // cluster is etcd and nodes, each a process of its own, and what was asked of them.
@@ -39,7 +38,6 @@ type cluster struct {
 	nodes  []*node
 	plans  []history.Plan
 	faults []history.Fault
-	oldest int // runs older than so many are not asked for; 0 means all
 }
 
 // newCluster makes a place for a cluster. When the test ends nothing is left of it, and a process that
@@ -142,21 +140,28 @@ type etcd struct {
 	settings string
 }
 
+// startEtcd starts the member and waits until it serves. Its address is known before.
 func (c *cluster) startEtcd() {
 	c.t.Helper()
-	if c.etcd == nil {
-		e := &etcd{t: c.t, dir: c.dir, address: freeAddress(c.t)}
-		settings, err := json.Marshal(map[string]any{
-			"Dir": filepath.Join(c.dir, "etcd"), "Fsync": true, "Client": e.address, "Peer": freeAddress(c.t),
-		})
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		e.settings = string(settings)
-		c.etcd = e
-	}
+	c.placeEtcd()
 	c.etcd.start()
 	c.etcd.healthy()
+}
+
+// placeEtcd gives the member its addresses, once.
+func (c *cluster) placeEtcd() {
+	c.t.Helper()
+	if c.etcd != nil {
+		return
+	}
+	c.etcd = &etcd{t: c.t, dir: c.dir, address: freeAddress(c.t)}
+	settings, err := json.Marshal(map[string]any{
+		"Dir": filepath.Join(c.dir, "etcd"), "Fsync": true, "Client": c.etcd.address, "Peer": freeAddress(c.t),
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.etcd.settings = string(settings)
 }
 
 // start runs the member, on its old data if it has any.
