@@ -173,7 +173,13 @@ func (n *Node) postAnswer(ctx context.Context, f firing, o store.Outcome) {
 	if o.Committed {
 		n.metrics.committed(f.decision)
 	}
-	n.inbox.post(func(now scheduler.Reading) { n.answered(ctx, f.job, o, f.decision.Trigger, now) })
+	n.inbox.post(func(now scheduler.Reading) {
+		if f.decision.Kind == scheduler.KindBegin {
+			n.view.room.claims--
+			n.roomMade(1)
+		}
+		n.answered(ctx, f.job, o, f.decision.Trigger, now)
+	})
 }
 
 // recordPatience is how long a verdict waits for etcd in memory only; then it goes to the spool too,
@@ -228,7 +234,7 @@ func (n *Node) letGo(h *held) {
 	if n.held.isDoubted(h.lease) && !n.held.under(h.lease) {
 		n.sessions.Retire(h.lease)
 	}
-	n.inbox.post(func(scheduler.Reading) { n.roomMade() })
+	n.inbox.post(func(scheduler.Reading) { n.roomMade(1) })
 }
 
 func withAttempts(run scheduler.Run, past []scheduler.Attempt, last scheduler.Attempt) scheduler.Run {

@@ -41,6 +41,7 @@ func (n *Node) turn(ctx context.Context) time.Duration {
 	}
 
 	n.loaded.Store(n.view.shardsLoaded())
+	n.idleRoom()
 	for i, name := range n.view.agenda.Due(now) {
 		if i < maxPlans {
 			n.plan(ctx, name, now)
@@ -75,6 +76,9 @@ func (n *Node) observeClock(now scheduler.Reading) {
 func (n *Node) plan(ctx context.Context, name scheduler.JobName, now scheduler.Reading) {
 	t := n.view.jobs[name]
 	if t == nil || t.busy || t.stateRevision == 0 || t.unreadable != "" || !n.view.loaded(t.shard) {
+		if n.view.room.forget(name) {
+			n.roomMade(1)
+		}
 		return // an event brings it back
 	}
 	endsOnly := !n.clock.Trusted || n.stoppedClaiming.Load()
@@ -88,32 +92,16 @@ func (n *Node) plan(ctx context.Context, name scheduler.JobName, now scheduler.R
 			plan = scheduler.PlanJob(t.planning(room, endsOnly, n.clock.NotBeyond), now)
 		}
 	}
+	if !room {
+		n.view.room.wait(name)
+	} else if n.view.room.forget(name) && lease.ID == 0 {
+		n.roomMade(1) // it needs no room any more: the next one's turn
+	}
 	if plan.Decision != nil {
 		n.send(ctx, t, *plan.Decision, lease)
 		return
 	}
-	if !room {
-		n.view.thirsty[name] = struct{}{}
-	}
 	n.view.agenda.Set(name, plan.Wake, plan.WakeElapsed)
-}
-
-// hasRoom says whether one more attempt of the job fits.
-func (n *Node) hasRoom(job scheduler.Job) bool {
-	commands, handlers := n.held.count()
-	if job.Run.Command != nil {
-		return commands < n.cfg.Capacity
-	}
-	return handlers < n.cfg.HandlerCapacity
-}
-
-// roomMade wakes what waited for room. Called in the loop when an attempt has ended or a lease has
-// opened.
-func (n *Node) roomMade() {
-	for name := range n.view.thirsty {
-		delete(n.view.thirsty, name)
-		n.view.agenda.Soon(name)
-	}
 }
 
 // send starts the goroutine that carries out a decision. It takes what it needs by value: the view
@@ -139,6 +127,7 @@ func (n *Node) send(ctx context.Context, t *tracked, d scheduler.Decision, lease
 		lease: lease.ID, command: t.job.Run.Command != nil, cancel: cancel,
 	}
 	n.held.add(f.held)
+	n.view.room.claims++
 	n.firings.Go(func() { n.fire(ctx, attempt, f) })
 }
 

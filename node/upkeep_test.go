@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -237,6 +238,28 @@ func TestCapacityHoldsBackAndIsSaid(t *testing.T) {
 				t.Errorf("firing %s started %s late", s.id.Firing, late)
 			}
 		}
+	})
+}
+
+func TestHerdLosesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		m := b.join("only")
+		b.ready()
+		at := time.Now().Add(time.Minute).UTC().Truncate(time.Second)
+		const jobs = 6000 // a dozen times what may be on its way at once
+		for i := range jobs {
+			job := handlerJob(fmt.Sprintf("h%d", i), 0, "work", "")
+			job.Schedule = scheduler.Schedule{At: []time.Time{at}}
+			b.apply(job)
+		}
+		m.link.Delay(100*time.Millisecond, 100*time.Millisecond)
+		time.Sleep(time.Until(at) + time.Minute)
+		if n := len(b.witnessed()); n != jobs {
+			t.Errorf("%d of %d jobs due at one instant were started", n, jobs)
+		}
+		b.check()
 	})
 }
 

@@ -17,8 +17,7 @@ type view struct {
 	byShard map[scheduler.Shard]map[scheduler.JobName]*tracked
 	shards  map[scheduler.Shard]*followed
 	agenda  *scheduler.Agenda
-	// thirsty are jobs that had something to begin while there was no room for it.
-	thirsty map[scheduler.JobName]struct{}
+	room    *room
 	// fenced are jobs whose claim was refused because the rules had moved; they are planned again
 	// when the watch has caught up.
 	fenced map[scheduler.JobName]struct{}
@@ -69,7 +68,7 @@ func newView() *view {
 		byShard: map[scheduler.Shard]map[scheduler.JobName]*tracked{},
 		shards:  map[scheduler.Shard]*followed{},
 		agenda:  scheduler.NewAgenda(),
-		thirsty: map[scheduler.JobName]struct{}{},
+		room:    newRoom(),
 		fenced:  map[scheduler.JobName]struct{}{},
 		owned:   map[poolShard]bool{},
 	}
@@ -128,7 +127,7 @@ func (v *view) forget(name scheduler.JobName) {
 		delete(v.byShard[t.shard], name)
 	}
 	delete(v.jobs, name)
-	delete(v.thirsty, name)
+	v.room.forget(name)
 	delete(v.fenced, name)
 	v.agenda.Remove(name)
 }
