@@ -296,7 +296,11 @@ func (s *Sessions) logEvent(event Event) {
 	case Joined:
 		s.log.Info("joined", "incarnation", e.Member.Incarnation)
 	case MemberLost:
-		s.log.Warn("membership lost", "reason", e.Reason)
+		if e.Reason == reasonOf(context.Canceled) { // as it was told to
+			s.log.Info("membership given up", "reason", e.Reason)
+		} else {
+			s.log.Warn("membership lost", "reason", e.Reason)
+		}
 	case TermBegan:
 		s.log.Info("term began", "key", e.Guard.Key, "revision", e.Guard.CreateRevision)
 	case TermEnded:
