@@ -320,16 +320,21 @@ func (e *etcd) revoke(id int64) {
 	}
 }
 
-func (e *etcd) join(m scheduler.Member, lease int64) bool {
+// join puts a member key under a lease and answers with its create revision, the member's incarnation;
+// 0 means that the lease is gone. Asked again, it answers the same.
+func (e *etcd) join(name string, lease int64) int64 {
 	if e.leases[lease] == nil {
-		return false
+		return 0
+	}
+	if k, here := e.members[name]; here && k.lease == lease {
+		return k.member.CreateRevision
 	}
 	e.rev++
-	m.CreateRevision = e.rev
-	e.members[m.Name] = memberKey{m, lease}
+	m := scheduler.Member{Name: name, Incarnation: e.rev, CreateRevision: e.rev}
+	e.members[name] = memberKey{m, lease}
 	e.world.say("%s joins", m.ID())
 	e.membersChanged()
-	return true
+	return e.rev
 }
 
 // membersChanged has the dispatcher publish a new assignment after a while: it has its own election,

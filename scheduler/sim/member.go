@@ -20,8 +20,8 @@ const (
 type member struct {
 	world       *world
 	name        string
-	incarnation int64
-	life        int // raised by each start and crash: what belongs to a former life is not heard
+	incarnation int64 // create revision of its key; 0 until it is known
+	life        int   // raised by each start and crash: what belongs to a former life is not heard
 	up, cut     bool
 	stalled     time.Duration // until then the process does nothing; its supervisor does
 	skew        time.Duration // of its wall clock against the true time
@@ -67,7 +67,7 @@ func (m *member) reading() scheduler.Reading {
 func (m *member) start() {
 	m.up, m.cut, m.stalled = true, false, 0
 	m.life++
-	m.incarnation++
+	m.incarnation = 0
 	m.locks, m.sessions = nil, nil
 	m.jobs = map[scheduler.JobName]*tracked{}
 	m.agenda, m.guard, m.clock = scheduler.NewAgenda(), scheduler.StepGuard{}, scheduler.ClockVerdict{}
@@ -116,19 +116,24 @@ func (m *member) repair() {
 func (m *member) follow() {
 	for m.rulesAt < len(m.world.etcd.rules)-1 {
 		m.rulesAt++
-		a := m.world.etcd.rules[m.rulesAt].assignment
-		for _, name := range m.world.etcd.names {
-			mine := a.Owner(scheduler.ShardOf(name)) == m.id()
-			switch t := m.jobs[name]; {
-			case mine && t == nil:
-				m.jobs[name] = &tracked{facts: map[scheduler.Firing]scheduler.Fact{}}
-				m.load(name)
-			case !mine && t != nil:
-				delete(m.jobs, name)
-				m.agenda.Remove(name)
-			case mine:
-				m.soon(name) // what was refused because the rules had moved
-			}
+		m.own()
+	}
+}
+
+// own takes up the jobs that the newest rules it has heard of give it, and lets go of others.
+func (m *member) own() {
+	a := m.world.etcd.rules[m.rulesAt].assignment
+	for _, name := range m.world.etcd.names {
+		mine := a.Owner(scheduler.ShardOf(name)) == m.id()
+		switch t := m.jobs[name]; {
+		case mine && t == nil:
+			m.jobs[name] = &tracked{facts: map[scheduler.Firing]scheduler.Fact{}}
+			m.load(name)
+		case !mine && t != nil:
+			delete(m.jobs, name)
+			m.agenda.Remove(name)
+		case mine:
+			m.soon(name) // what was refused because the rules had moved
 		}
 	}
 }
@@ -304,5 +309,5 @@ func (m *member) running() []*attempt {
 
 func (m *member) nonce() string {
 	m.nonces++
-	return fmt.Sprint(m.id(), "/", m.nonces)
+	return fmt.Sprint(m.name, "/", m.nonces)
 }

@@ -20,14 +20,22 @@ func (m *member) join() {
 			m.join()
 			return
 		}
-		self := scheduler.Member{Name: m.name, Incarnation: m.incarnation}
-		call(m, func() bool { return m.world.etcd.join(self, id) }, func(joined, known bool) {
-			if known && !joined {
-				m.join()
-				return
-			}
-			m.keep(id, func(time.Duration) {}, m.join)
-		})
+		m.keep(id, func(time.Duration) {}, m.join)
+		m.enter(id)
+	})
+}
+
+// enter puts the member key until it is known to be there. The member then goes by another ID, and owns
+// nothing until an assignment names that.
+func (m *member) enter(lease int64) {
+	call(m, func() int64 { return m.world.etcd.join(m.name, lease) }, func(incarnation int64, known bool) {
+		switch {
+		case !known:
+			m.enter(lease)
+		case incarnation != 0: // else the lease is gone, and keep joins again
+			m.incarnation = incarnation
+			m.own()
+		}
 	})
 }
 
