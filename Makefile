@@ -25,6 +25,10 @@ build: ## build bin/quorumcron, stamped with version and commit
 test: ## run all tests, those with real processes too
 	go test ./...
 
+.PHONY: quick
+quick: ## run the tests that need no processes of their own
+	go test -short ./...
+
 .PHONY: check
 check: fmt vet arch proto race ## everything that must hold before a commit, besides the tests
 
