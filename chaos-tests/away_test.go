@@ -13,7 +13,7 @@ import (
 // when there is one.
 func TestANodeWaitsForEtcd(t *testing.T) {
 	c := newCluster(t)
-	c.placeEtcd()
+	c.placeEtcd(1)
 	n := c.startNode("n1")
 	eventually(t, patience, "not ready, with a reason that names etcd", func() error {
 		switch ready, text := n.readiness(); {
@@ -117,6 +117,38 @@ func TestEtcdGoesAway(t *testing.T) {
 	within("the one that obeys was told to stop", lives[killed].told.Sub(froze), hold-3*time.Second-early, hold-3*time.Second+slack)
 	within("the stubborn one was told to stop", lives[stubborn].told.Sub(froze), hold-3*time.Second-early, hold-3*time.Second+slack)
 	within("the stubborn one was killed", lives[stubborn].last.Sub(froze), hold-early, hold+slack)
+}
+
+// TestEtcdLosesItsLeader kills the leader of three members under load: firings are late by an election,
+// and nothing else happens.
+func TestEtcdLosesItsLeader(t *testing.T) {
+	c := newCluster(t)
+	c.startEtcds(3)
+	for i := range 2 {
+		c.startNode(fmt.Sprintf("n%d", i+1))
+	}
+	for _, n := range c.nodes {
+		n.ready(patience)
+	}
+	c.waitForShards()
+	begin := time.Now().Truncate(time.Second)
+	var jobs []asked
+	for i := range 20 {
+		jobs = append(jobs, asked{name: fmt.Sprintf("j%02d", i), period: time.Second})
+	}
+	c.apply(begin.Add(12*time.Second), jobs...)
+	sleepUntil(begin.Add(4*time.Second + 900*time.Millisecond))
+	c.leader().kill()
+
+	h := c.settle(recovery)
+	c.noViolations(h.Check())
+	c.noViolations(h.Late(func(history.Line) time.Duration { return recovery }))
+	t.Log("etcd's leader died:", h.Lateness(func(history.Line) bool { return true }))
+	for _, r := range h.Runs { // no node is at fault: whatever was granted ran to its end
+		if r.Verdict != "SUCCEEDED" {
+			t.Errorf("%s is %s(%s), and only etcd lost a member", r.Firing, r.Verdict, r.Reason)
+		}
+	}
 }
 
 // life is what the lines of one firing say of its command.

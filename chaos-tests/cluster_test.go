@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,7 +33,8 @@ const (
 type cluster struct {
 	t      *testing.T
 	dir    string
-	etcd   *etcd
+	etcd   *etcd   // the only member, or the first
+	others []*etcd // the others, if it has more
 	nodes  []*node
 	plans  []history.Plan
 	faults []history.Fault
@@ -131,85 +131,6 @@ func (c *cluster) living() []*node {
 	return living
 }
 
-// etcd is a member in a process of its own, in a folder and at addresses that it keeps.
-type etcd struct {
-	*process
-	t        *testing.T
-	dir      string
-	address  string
-	settings string
-}
-
-// startEtcd starts the member and waits until it serves. Its address is known before.
-func (c *cluster) startEtcd() {
-	c.t.Helper()
-	c.placeEtcd()
-	c.etcd.start()
-	c.etcd.healthy()
-}
-
-// placeEtcd gives the member its addresses, once.
-func (c *cluster) placeEtcd() {
-	c.t.Helper()
-	if c.etcd != nil {
-		return
-	}
-	c.etcd = &etcd{t: c.t, dir: c.dir, address: freeAddress(c.t)}
-	settings, err := json.Marshal(map[string]any{
-		"Dir": filepath.Join(c.dir, "etcd"), "Fsync": true, "Client": c.etcd.address, "Peer": freeAddress(c.t),
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.etcd.settings = string(settings)
-}
-
-// start runs the member, on its old data if it has any.
-func (e *etcd) start() {
-	e.t.Helper()
-	e.process = startProcess(e.t, e.dir, "etcd", []string{"QUORUMCRON_TEST_ETCD_MEMBER=" + e.settings}, programs.etcd)
-}
-
-// healthy waits until it has answered a linearizable read.
-func (e *etcd) healthy() {
-	e.t.Helper()
-	eventually(e.t, patience, "etcd healthy", func() error {
-		code, body := httpGet("http://" + e.address + "/health")
-		if code != http.StatusOK {
-			return fmt.Errorf("%d %s", code, body)
-		}
-		return nil
-	})
-}
-
-// counters reads etcd's own sums, by the name of the metric.
-func (e *etcd) counters(names ...string) map[string]float64 {
-	e.t.Helper()
-	code, body := httpGet("http://" + e.address + "/metrics")
-	if code != http.StatusOK {
-		e.t.Fatalf("etcd's metrics: %d %s", code, body)
-	}
-	sums := map[string]float64{}
-	for line := range strings.Lines(body) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		for _, wanted := range names {
-			if name == wanted {
-				v, err := strconv.ParseFloat(value, 64)
-				if err != nil {
-					e.t.Fatalf("etcd's metric %q: %v", line, err)
-				}
-				sums[name] = v
-			}
-		}
-	}
-	for _, name := range names {
-		if _, ok := sums[name]; !ok {
-			e.t.Fatalf("etcd has no metric %s", name)
-		}
-	}
-	return sums
-}
-
 // node is a node process, with a folder, addresses and a side-effect log that it keeps.
 type node struct {
 	*process
@@ -223,7 +144,7 @@ type node struct {
 // startNode starts a node on the cluster's etcd, and does not wait for it.
 func (c *cluster) startNode(name string) *node {
 	c.t.Helper()
-	return c.startNodeAt(name, c.etcd.address)
+	return c.startNodeAt(name, c.endpoints())
 }
 
 func (c *cluster) startNodeAt(name, etcd string) *node {

@@ -23,7 +23,7 @@ func TestAnUnreadableRecordHurtsOneJob(t *testing.T) {
 	for i := range 10 {
 		jobs = append(jobs, asked{name: fmt.Sprintf("well%d", i), period: time.Second})
 	}
-	c.apply(begin.Add(15*time.Second), jobs...)
+	c.apply(begin.Add(13*time.Second), jobs...)
 	kv := dialKV(t, c.etcd.address)
 	definition, state := c.key("jobs", "bad-definition"), c.key("state", "bad-state")
 
@@ -32,7 +32,7 @@ func TestAnUnreadableRecordHurtsOneJob(t *testing.T) {
 	kv.put(definition, []byte("\xff\xff this is no definition"))
 	spoilt := time.Now()
 	eventually(t, onTime, "the definition reported", func() error { return c.reported("jobs/", "bad-definition") })
-	sleepUntil(begin.Add(9*time.Second + 500*time.Millisecond))
+	sleepUntil(begin.Add(7*time.Second + 500*time.Millisecond))
 	kv.put(definition, before)
 	restored := time.Now()
 	eventually(t, onTime, "the definition no longer reported", func() error {

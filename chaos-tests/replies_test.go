@@ -26,7 +26,7 @@ func TestLostRepliesNeverFireTwice(t *testing.T) {
 	for i := range 20 {
 		jobs = append(jobs, asked{name: fmt.Sprintf("j%02d", i), period: time.Second})
 	}
-	c.apply(begin.Add(22*time.Second), jobs...)
+	c.apply(begin.Add(20*time.Second), jobs...)
 
 	const rounds, cut = 4, 400 * time.Millisecond
 	round := func(i int) (node int, due time.Time) { return i % 2, begin.Add(time.Duration(3+i) * time.Second) }
