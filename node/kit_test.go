@@ -22,6 +22,8 @@ type bubble struct {
 	etcd    *memetcd.Store
 	start   time.Time
 	members map[string]*bubbleMember
+	// more are handlers that a test brings itself, for the members that join after.
+	more map[string]Handler
 
 	mu     sync.Mutex // guards starts
 	starts []start
@@ -84,6 +86,9 @@ func (b *bubble) join(name string, change ...func(*Config)) *bubbleMember {
 		time.Sleep(10 * time.Minute)
 		return nil
 	})
+	for name, h := range b.more {
+		n.Handle(name, h)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	m := &bubbleMember{Node: n, link: link, stop: stop, end: end, done: make(chan error, 1)}
 	b.members[name] = m
