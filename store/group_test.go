@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +81,17 @@ func runPacker(t *testing.T, commit func(context.Context, sentGroup) (*clientv3.
 	return p, func() { cancel(); <-ended }
 }
 
+// serially makes a commit that takes a millisecond and lets one group at a time be looked at.
+func serially(look func(sentGroup) (*clientv3.TxnResponse, error)) func(context.Context, sentGroup) (*clientv3.TxnResponse, error) {
+	var mu sync.Mutex
+	return func(_ context.Context, g sentGroup) (*clientv3.TxnResponse, error) {
+		time.Sleep(time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		return look(g)
+	}
+}
+
 func end(uid string) *op {
 	return &op{
 		uid:  uid,
@@ -113,11 +125,10 @@ func TestWhatGathersIsOneGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
-		p, stop := runPacker(t, func(_ context.Context, g sentGroup) (*clientv3.TxnResponse, error) {
+		p, stop := runPacker(t, serially(func(g sentGroup) (*clientv3.TxnResponse, error) {
 			sizes = append(sizes, len(g.then))
-			time.Sleep(time.Millisecond)
 			return allow(g), nil
-		})
+		}))
 		defer stop()
 		var callers sync.WaitGroup
 		for i := range 2 { // One operation for each worker of the window.
@@ -138,14 +149,14 @@ func TestClaimsCarryTheRulesGuardAndEndsNone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var claimed, ended []sentGroup
-		p, stop := runPacker(t, func(_ context.Context, g sentGroup) (*clientv3.TxnResponse, error) {
+		p, stop := runPacker(t, serially(func(g sentGroup) (*clientv3.TxnResponse, error) {
 			if len(g.cmps) > 0 {
 				claimed = append(claimed, g)
 			} else {
 				ended = append(ended, g)
 			}
 			return allow(g), nil
-		})
+		}))
 		defer stop()
 		doAll(p, claim("a", 40, 1), claim("b", 41, 1), end("c"))
 		if len(claimed) != 2 || len(ended) != 1 {
@@ -183,14 +194,13 @@ func TestADeadLeaseRefusesOnlyWhatHangsOnIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
-		p, stop := runPacker(t, func(_ context.Context, g sentGroup) (*clientv3.TxnResponse, error) {
+		p, stop := runPacker(t, serially(func(g sentGroup) (*clientv3.TxnResponse, error) {
 			seen = append(seen, g.signature())
-			time.Sleep(time.Millisecond)
 			if strings.Contains(g.signature(), "dead") {
 				return nil, rpctypes.ErrLeaseNotFound
 			}
 			return allow(g), nil
-		})
+		}))
 		defer stop()
 		plug := []*op{claim("plug-1", 40, 0), claim("plug-2", 40, 0)}
 		skip := claim("skip", 40, 0)
@@ -216,14 +226,13 @@ func TestTooManyOperationsLowersTheLimitForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const allowed = 40
 		refused := 0
-		p, stop := runPacker(t, func(_ context.Context, g sentGroup) (*clientv3.TxnResponse, error) {
-			time.Sleep(time.Millisecond)
+		p, stop := runPacker(t, serially(func(g sentGroup) (*clientv3.TxnResponse, error) {
 			if countOf(g) > allowed {
 				refused++
 				return nil, rpctypes.ErrTooManyOps
 			}
 			return allow(g), nil
-		})
+		}))
 		defer stop()
 		var ops []*op
 		for i := range 400 {
@@ -270,13 +279,12 @@ func countOf(g sentGroup) int {
 func TestOneOperationThatIsTooLargeFailsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, stop := runPacker(t, func(_ context.Context, g sentGroup) (*clientv3.TxnResponse, error) {
-			time.Sleep(time.Millisecond)
+		p, stop := runPacker(t, serially(func(g sentGroup) (*clientv3.TxnResponse, error) {
 			if strings.Contains(g.signature(), "large") {
 				return nil, rpctypes.ErrRequestTooLarge
 			}
 			return allow(g), nil
-		})
+		}))
 		defer stop()
 		results := doAll(p, end("plug-1"), end("plug-2"), end("a"), end("large"), end("b"), end("c"))
 		for i, r := range results {
@@ -318,9 +326,9 @@ func TestACancelledCallerNeverCancelsTheSharedCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answer := make(chan struct{})
-		groups := 0
+		var groups atomic.Int64
 		p, stop := runPacker(t, func(ctx context.Context, g sentGroup) (*clientv3.TxnResponse, error) {
-			groups++
+			groups.Add(1)
 			select {
 			case <-ctx.Done():
 				return nil, ctx.Err()
@@ -352,8 +360,8 @@ func TestACancelledCallerNeverCancelsTheSharedCall(t *testing.T) {
 		if !patient.applied || !third.applied {
 			t.Errorf("the callers that stayed: got %+v and %+v, want applied", patient, third)
 		}
-		if groups != 3 {
-			t.Errorf("got %d groups, want 3: what was withdrawn was sent all the same", groups)
+		if n := groups.Load(); n != 3 {
+			t.Errorf("got %d groups, want 3: what was withdrawn was sent all the same", n)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // ReadJob reads the definition, the state and the triggers of one job in one transaction, as an
-// update that holds this job alone and no revisions of the shard: for an owner whose write was
+// update that holds this job alone and tells its revision, not the shard's: for an owner whose write was
 // refused for a reason it does not know. A job that is gone is among Gone.
 func (s *Store) ReadJob(ctx context.Context, shard scheduler.Shard, name scheduler.JobName) (ShardUpdate, error) {
 	resp, err := s.read(ctx,
@@ -20,7 +20,7 @@ func (s *Store) ReadJob(ctx context.Context, shard scheduler.Shard, name schedul
 	if err != nil {
 		return ShardUpdate{}, fmt.Errorf("read job %s: %w", name, err)
 	}
-	u := ShardUpdate{Shard: shard}
+	u := ShardUpdate{Shard: shard, Revision: resp.Header.GetRevision()}
 	kv := found(resp.Responses, 0)
 	if kv == nil {
 		u.Gone = append(u.Gone, name)

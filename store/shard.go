@@ -17,6 +17,8 @@ import (
 type ShardUpdate struct {
 	Shard    scheduler.Shard
 	Snapshot bool
+	// Revision is what a snapshot, or the reading of one job, was read at; 0 for changes.
+	Revision int64
 	// JobsRevision and TriggersRevision are the revisions of the newest change, or of the snapshot, that
 	// has been delivered. A revision in Marks that stays above is an event that was lost.
 	JobsRevision, TriggersRevision int64
@@ -112,6 +114,7 @@ func (f *shardFollower) list(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	f.jobs, f.triggers = revision, revision
+	u.Revision = revision
 	f.send(u)
 	return revision, nil
 }

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,15 +16,24 @@ import (
 
 // shardView is what the updates of a shard add up to.
 type shardView struct {
-	generations map[string]int64 // by name; 0 for a tombstone
-	triggers    map[string]bool
+	mu          sync.Mutex // guards the fields below
+	generations map[string]int64
 	snapshots   int
 	jobs        int64 // newest revision delivered
 }
 
+// shows is the generation of job a, the number of snapshots, and the newest revision delivered.
+func (v *shardView) shows() (generation int64, snapshots int, jobs int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.generations["a"], v.snapshots, v.jobs
+}
+
 func (v *shardView) take(u store.ShardUpdate) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if u.Snapshot {
-		v.generations, v.triggers = map[string]int64{}, map[string]bool{}
+		v.generations = map[string]int64{}
 		v.snapshots++
 	}
 	v.jobs = u.JobsRevision
@@ -33,16 +43,9 @@ func (v *shardView) take(u store.ShardUpdate) {
 	for _, n := range u.Gone {
 		delete(v.generations, n.Name)
 	}
-	for _, t := range u.Triggers {
-		v.triggers[t.Trigger.ID] = true
-	}
-	for _, t := range u.TriggersGone {
-		delete(v.triggers, t.Trigger.ID)
-	}
 }
 
-// followShard follows the shard of a job until the test ends. The view may be read when the bubble is
-// at rest.
+// followShard follows the shard of a job until the test ends.
 func (b *bench) followShard(name scheduler.JobName) *shardView {
 	b.Helper()
 	v := &shardView{}
@@ -54,8 +57,8 @@ func (b *bench) followShard(name scheduler.JobName) *shardView {
 	}()
 	b.Cleanup(func() { cancel(); <-ended })
 	synctest.Wait()
-	if v.snapshots != 1 {
-		b.Fatalf("got %d snapshots at the start, want 1", v.snapshots)
+	if _, snapshots, _ := v.shows(); snapshots != 1 {
+		b.Fatalf("got %d snapshots at the start, want 1", snapshots)
 	}
 	return v
 }
@@ -76,12 +79,13 @@ func (b *bench) within(limit time.Duration, v *shardView, generation int64) time
 	began := time.Now()
 	for time.Since(began) < limit {
 		synctest.Wait()
-		if v.generations["a"] == generation {
+		if got, _, _ := v.shows(); got == generation {
 			return time.Since(began)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	b.Fatalf("after %s the view shows generation %d, want %d", limit, v.generations["a"], generation)
+	got, _, _ := v.shows()
+	b.Fatalf("after %s the view shows generation %d, want %d", limit, got, generation)
 	return 0
 }
 
@@ -110,7 +114,7 @@ func TestAShardIsListedAgainAfterACompaction(t *testing.T) {
 		b.link.Reset()
 		b.link.ThawWatches()
 		b.within(10*time.Second, v, 4)
-		if v.snapshots < 2 {
+		if _, snapshots, _ := v.shows(); snapshots < 2 {
 			b.Error("it was not listed again, so the compaction never took hold")
 		}
 	})
@@ -124,8 +128,8 @@ func TestASilentWatchIsOpenedAgain(t *testing.T) {
 		time.Sleep(10 * time.Minute) // An idle watch is not a silent one.
 		synctest.Wait()
 		opened := b.etcd.Stats().WatchesOpened
-		if v.snapshots != 1 || opened > 2 {
-			b.Fatalf("an idle shard was listed %d times and watched %d times, want once and twice", v.snapshots, opened)
+		if _, snapshots, _ := v.shows(); snapshots != 1 || opened > 2 {
+			b.Fatalf("an idle shard was listed %d times and watched %d times, want once and twice", snapshots, opened)
 		}
 		b.link.FreezeWatches()
 		b.change(r, "one")
@@ -160,16 +164,17 @@ func TestALostEventShowsInTheMarks(t *testing.T) {
 		b.change(r, "one")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if b.link.Counts().EventsDropped != 1 || v.generations["a"] != 1 {
-			b.Fatalf("dropped %d events, generation %d; the fault did not take hold", b.link.Counts().EventsDropped, v.generations["a"])
+		generation, _, delivered := v.shows()
+		if b.link.Counts().EventsDropped != 1 || generation != 1 {
+			b.Fatalf("dropped %d events, generation %d; the fault did not take hold", b.link.Counts().EventsDropped, generation)
 		}
 		m, err := b.store.ReadMarks(b.ctx)
 		b.must(err)
-		if mark := m.Jobs[scheduler.ShardOf(r.Job.Name)]; mark <= v.jobs {
-			b.Errorf("the mark is %d, and %d was delivered: nobody can tell that an event was lost", mark, v.jobs)
+		if mark := m.Jobs[scheduler.ShardOf(r.Job.Name)]; mark <= delivered {
+			b.Errorf("the mark is %d, and %d was delivered: nobody can tell that an event was lost", mark, delivered)
 		}
-		if again := b.followShard(r.Job.Name); again.generations["a"] != 2 {
-			b.Errorf("a new follower shows generation %d, want 2", again.generations["a"])
+		if again, _, _ := b.followShard(r.Job.Name).shows(); again != 2 {
+			b.Errorf("a new follower shows generation %d, want 2", again)
 		}
 	})
 }
@@ -179,16 +184,16 @@ func TestALostEventShowsInTheMarks(t *testing.T) {
 func TestFollowersWaitForEtcd(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.link.Refuse()
-		var rules []store.Rules
+		rules := make(chan store.Rules, 10) // more than are expected
 		ctx, cancel := context.WithCancel(b.ctx)
 		ended := make(chan error, 1)
-		go func() { ended <- b.store.FollowRules(ctx, func(r store.Rules) { rules = append(rules, r) }) }()
+		go func() { ended <- b.store.FollowRules(ctx, func(r store.Rules) { rules <- r }) }()
 		time.Sleep(10 * time.Minute)
 		b.link.Mend()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if len(rules) != 1 || rules[0].Revision == 0 {
-			b.Errorf("got %+v five seconds after etcd came back, want the rules", rules)
+		if len(rules) != 1 || (<-rules).Revision == 0 {
+			b.Errorf("got %d deliveries five seconds after etcd came back, want the rules", len(rules))
 		}
 		cancel()
 		if err := <-ended; err != context.Canceled {
