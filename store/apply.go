@@ -47,7 +47,7 @@ func (s *Store) Apply(ctx context.Context, r ApplyRequest) (scheduler.Edit, erro
 		case p.jobErr != nil || p.state == nil:
 			return s.repair(p, r, e)
 		}
-		return s.replace(p, r, e)
+		return s.replace(ctx, p, r, e)
 	})
 }
 
@@ -81,11 +81,11 @@ func (s *Store) create(p present, r ApplyRequest, e EditRequest) (c change, err 
 }
 
 // replace changes a job that is there.
-func (s *Store) replace(p present, r ApplyRequest, e EditRequest) (c change, err error) {
+func (s *Store) replace(ctx context.Context, p present, r ApplyRequest, e EditRequest) (c change, err error) {
 	shard, old := scheduler.ShardOf(e.Name), *p.job
 	now := r.Now.Wall.UTC()
 	job := r.Job.Anchored(old, now)
-	c.edit = scheduler.Edit{Job: old, Change: scheduler.Unchanged, Running: len(p.state.Entries)}
+	c.edit = scheduler.Edit{Job: old, Change: scheduler.Unchanged, Running: s.running(ctx, p)}
 	if job.SameDefinition(old) {
 		return c, nil
 	}

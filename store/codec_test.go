@@ -19,10 +19,9 @@ import (
 // forgets makes a round trip fail.
 type arbitrary struct{ *rand.Rand }
 
-func newArbitrary(t *testing.T, seed uint64) arbitrary {
+func newArbitrary(t *testing.T) arbitrary {
 	t.Helper()
-	t.Logf("seed %d", seed)
-	return arbitrary{rand.New(rand.NewPCG(seed, 7))}
+	return arbitrary{rand.New(rand.NewPCG(Seed(t), 7))}
 }
 
 func fill[T any](a arbitrary, full bool) T {
@@ -124,7 +123,7 @@ func (a arbitrary) fillFields(v reflect.Value, full bool) {
 // roundTrip writes and reads a value 500 times at random, once with every field set.
 func roundTrip[T any](t *testing.T, adapt func(*T), through func(T) (T, error)) {
 	t.Helper()
-	a := newArbitrary(t, rand.Uint64())
+	a := newArbitrary(t)
 	for i := range 500 {
 		want := fill[T](a, i == 0)
 		adapt(&want)

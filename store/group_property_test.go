@@ -19,9 +19,8 @@ import (
 // once more from what was sent.
 func TestGroupsKeepTheirRules(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	for round := range 30 {
+	seed := Seed(t)
+	for round := range 10 {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(round)))
 			mix := newMix(r)

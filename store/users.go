@@ -31,6 +31,16 @@ type EditRequest struct {
 // mostTries bounds how often a change is planned again because what it was planned on had moved.
 const mostTries = 10
 
+// running counts the attempts that have not ended: those in flight, less those whose records are there
+// already. When the records cannot be read it counts them all.
+func (s *Store) running(ctx context.Context, p present) int {
+	jobs := []JobRecord{{Job: *p.job, State: *p.state}}
+	if err := s.ShowSettled(ctx, jobs); err != nil {
+		return len(p.state.Entries)
+	}
+	return len(jobs[0].State.Entries)
+}
+
 // present is a job as it was read, in one transaction, before a change.
 type present struct {
 	revision int64 // etcd's
@@ -210,7 +220,7 @@ func (s *Store) setPaused(ctx context.Context, r EditRequest, paused bool) (sche
 		if err := p.usable(r); err != nil {
 			return c, err
 		}
-		c.edit = scheduler.Edit{Job: *p.job, Change: scheduler.Unchanged, Running: len(p.state.Entries)}
+		c.edit = scheduler.Edit{Job: *p.job, Change: scheduler.Unchanged, Running: s.running(ctx, p)}
 		if p.job.Paused == paused {
 			return c, nil
 		}
@@ -234,7 +244,7 @@ func (s *Store) Delete(ctx context.Context, r EditRequest) (scheduler.Edit, erro
 		if err := p.usable(r); err != nil {
 			return c, err
 		}
-		c.edit = scheduler.Edit{Change: scheduler.Changed, Running: len(p.state.Entries)}
+		c.edit = scheduler.Edit{Change: scheduler.Changed, Running: s.running(ctx, p)}
 		job := *p.job
 		job.Deleted = r.Now.Wall.UTC()
 		if err := c.put(s, shard, p, job); err != nil {

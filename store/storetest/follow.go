@@ -116,7 +116,7 @@ func inShard(shard scheduler.Shard, n int) []string {
 
 // aLargeShardIsListed: more jobs than one page holds.
 func aLargeShardIsListed(w *world) {
-	const shard, many = scheduler.Shard(7), 1100
+	const shard, many = scheduler.Shard(7), 600
 	names := inShard(shard, many)
 	template := w.apply(job(names[0]), noon)
 	definition, state := w.get(w.jobKey(template)), w.get(w.stateKey(template))
