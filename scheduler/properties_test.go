@@ -9,9 +9,18 @@ import (
 )
 
 // The statements of the core's contract, played forward in random worlds: a random job, a store that
-// performs what PlanJob decides, and at every step some fault or some user. What is checked at each
-// write stands in world_test.go: one verdict for each firing, counters that balance, slots promised
-// once, no overlap, never early, blame that is true, exact wakes, and equal answers to equal questions.
+// performs what PlanJob decides, and at every step some fault or some user.
+//
+//	1  equal questions have equal answers, and no view is changed    world.plan
+//	2  every instant is decided once, none before its time           world.book, ended, guardBegin
+//	3  a paused job starts nothing, and what runs is settled         world.guardBegin, settle
+//	4  skip never overlaps                                           world.guardBegin
+//	5  the wake is the first moment of another answer                world.checkWake
+//	6  catch-up is one bounded write, and what it drops is counted   world.book, commit
+//	7  a decision not performed comes again, performed twice is one  world.run; TestPerformingTwice…
+//	8  Assign                                                        assign_test.go
+//
+// That nothing is decided for jobs of other owners is the shell's part; package sim checks it.
 
 func TestRandomWorldsDecideEveryFiringOnce(t *testing.T) {
 	t.Parallel()
@@ -36,6 +45,33 @@ func TestRandomWorldsDecideEveryFiringOnce(t *testing.T) {
 	} {
 		if saw[what] < 10 {
 			t.Errorf("the worlds are empty: %d times %s, of %v", saw[what], what, saw)
+		}
+	}
+}
+
+// TestPerformingADecisionTwiceChangesNothing is why a store may send one again: it compares the revision
+// that the decision was planned on, and the state that it wrote asks for something else.
+func TestPerformingADecisionTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
+	for seed := uint64(1); seed <= 50; seed++ {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		w := newWorld(t, randomJob(rng))
+		w.rng = rng
+		for range 40 {
+			w.wake()
+			p := w.plan()
+			if p.Decision == nil {
+				continue
+			}
+			base := w.stateRev
+			w.perform(*p.Decision)
+			w.observe()
+			if w.stateRev == base {
+				continue // it was refused
+			}
+			if again := w.plan().Decision; again != nil && again.String() == p.Decision.String() {
+				w.fail("seed %d: after %s was performed it is decided again", seed, again)
+			}
 		}
 	}
 }
