@@ -29,6 +29,9 @@ func RunToProto(r scheduler.Run) *quorumcronv1.Run {
 		OutputBytes:   r.OutputBytes,
 		OutputDropped: r.OutputDropped,
 	}
+	if last.Verdict == "" && last.Started.IsZero() {
+		p.StartTime = timestamp(last.Granted)
+	}
 	for _, a := range r.Attempts {
 		p.Attempts = append(p.Attempts, &quorumcronv1.Attempt{
 			Number:    int32(a.Number),

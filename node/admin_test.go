@@ -79,8 +79,9 @@ func TestNothingIsGrantedAfterTheReplyToAPauseOrDelete(t *testing.T) {
 		if _, err := b.any().Pause(t.Context(), paused.Name, 0); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.any().Delete(t.Context(), deleted.Name, 0); err != nil {
-			t.Fatal(err)
+		// Its last attempt has ended, and is not folded yet: nothing of it runs.
+		if edit, err := b.any().Delete(t.Context(), deleted.Name, 0); err != nil || edit.Running != 0 {
+			t.Fatalf("delete: %d running, %v; want none", edit.Running, err)
 		}
 		replied := time.Now().UTC()
 		time.Sleep(10 * time.Second)

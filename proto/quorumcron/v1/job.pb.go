@@ -1184,8 +1184,8 @@ type Run struct {
 	Member string `protobuf:"bytes,8,opt,name=member,proto3" json:"member,omitempty"`
 	// The newest attempt's fencing token; per job it only grows. A JSON string.
 	Token int64 `protobuf:"varint,9,opt,name=token,proto3" json:"token,omitempty"`
-	// When the newest attempt's process or handler started, by its member's clock. Absent until then, and
-	// when it never did.
+	// When the newest attempt's process or handler started, by its member's clock. While it runs that is
+	// not recorded yet, and this is when it was granted; absent when it never started.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// When the newest attempt ended. Absent while it runs; for LOST it is not known.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
