@@ -26,7 +26,7 @@ test: ## run all tests, those with real processes too
 	go test ./...
 
 .PHONY: quick
-quick: ## run the tests that need no processes of their own
+quick: ## run the tests that take seconds, those that kill whole clusters left out
 	go test -short ./...
 
 .PHONY: check
@@ -47,7 +47,7 @@ arch: ## the rules of the house: imports, purity, documentation, lengths
 
 .PHONY: race
 race: ## the core, store, election and the node's bubbles under the race detector
-	go test -race -timeout 15m $(RACE)
+	go test -race -short -timeout 15m $(RACE)
 
 .PHONY: proto
 proto: ## lint and format of the .proto files, compatibility, and is the generated code theirs?
