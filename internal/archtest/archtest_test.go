@@ -146,3 +146,45 @@ func TestReadmeCommandIsWhatCIRuns(t *testing.T) {
 		}
 	}
 }
+
+// TestRoomsAreOnTheMap holds the table for readers against the one for the machine.
+func TestRoomsAreOnTheMap(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range table() {
+		name := r.pkg
+		switch folder, inside, _ := strings.Cut(r.pkg, "/"); folder {
+		case "internal":
+			name = inside // They share a line.
+		case "chaos-tests":
+			name = folder // Its programs have rows of their own, but no place on the map.
+		}
+		if !strings.Contains(string(text), name) {
+			t.Errorf("docs/architecture.md does not know %s", r.pkg)
+		}
+	}
+}
+
+// TestConventionsNameEveryRule keeps the page for people complete: each rule is hinted at by its words.
+func TestConventionsNameEveryRule(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "CONVENTIONS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hints := map[string]string{
+		"import table": "Who may import whom", "embedded server": "embedded etcd server", "pure imports": "value packages", "pure calls": "no clock",
+		"one clock": "election.BootClock", "one dialer": "election.Dial", "no machine zones": "time.LoadLocation", "contexts": "context.WithoutCancel",
+		"logging": "process's\n  own logger", "compares stay": "clientv3.Cmp", "package comments": "first sentence of its comment",
+		"doc comments": "every exported name has a comment", "lengths": "500 lines", "no init": "no `init`", "no globals in commands": "no package-level variables",
+		"names": "util, common, helpers", "no bare TODO": "TODO(#123)", "no sleeping tests": "A test sleeps",
+	}
+	for _, rule := range Rules() {
+		if hint := hints[rule.Name]; hint == "" || !strings.Contains(string(text), hint) {
+			t.Errorf("CONVENTIONS.md does not say %q, for the rule %q", hint, rule.Name)
+		}
+	}
+}
