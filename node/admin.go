@@ -27,6 +27,10 @@ func (n *Node) Apply(ctx context.Context, job scheduler.Job, expectedRevision in
 	})
 	if err == nil {
 		edit.Warnings = append(edit.Warnings, n.poolWarnings(edit.Job)...)
+		if p := edit.Job.Policy; p.Retry.MaxAttempts > 1 && p.OnLost == scheduler.OnLostFail {
+			edit.Warnings = append(edit.Warnings,
+				"policy.retry.maxAttempts has no effect yet without policy.onLost: retry; failed attempts are not retried")
+		}
 	}
 	return edit, err
 }

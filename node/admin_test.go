@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/quorumcron/quorumcron/executor"
 	"github.com/quorumcron/quorumcron/scheduler"
 )
@@ -134,12 +132,8 @@ func TestSweptTombstoneLeavesNothing(t *testing.T) {
 		}
 		time.Sleep(scheduler.SweepAfter + time.Minute)
 		for _, prefix := range []string{"jobs/", "state/", "runs/", "locks/", "triggers/"} {
-			resp, err := b.etcd.Client(t.Context()).Get(t.Context(), "/quorumcron/"+prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if resp.Count != 0 {
-				t.Errorf("%d keys left below %s", resp.Count, prefix)
+			if n := b.count(prefix); n != 0 {
+				t.Errorf("%d keys left below %s", n, prefix)
 			}
 		}
 	})
@@ -217,6 +211,22 @@ func TestJobWithoutAMemberIsSaidSo(t *testing.T) {
 			if s.id.Member != "rover" {
 				t.Errorf("fired on %s, which its selector does not match", s.id.Member)
 			}
+		}
+	})
+}
+
+func TestAttemptsThatNeverComeAreSaidSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := handlerJob("hopeful", time.Hour, "work", "")
+		job.Policy.Retry.MaxAttempts = 3
+		if edit, err := b.any().Apply(t.Context(), job, 0); err != nil || len(edit.Warnings) != 1 {
+			t.Errorf("apply: warnings %v, %v; want one", edit.Warnings, err)
+		}
+		job.Policy.OnLost = scheduler.OnLostRetry
+		if edit, err := b.any().Apply(t.Context(), job, 0); err != nil || len(edit.Warnings) != 0 {
+			t.Errorf("apply: warnings %v, %v; want none", edit.Warnings, err)
 		}
 	})
 }
