@@ -56,11 +56,13 @@ const stuckAlone = 2 * time.Minute
 // watchdog lets the sessions die while the engine is stuck, so that other members take over as if
 // this process were dead: a dead engine must not look alive (§4 of the design). Stuck is: the loop
 // has not turned for TTL/2, or no planned transaction has had an answer for TTL (or one of them for
-// stuckAlone) while linearizable reads are answered.
+// stuckAlone) while linearizable reads have been answered for as long. One read is not enough: when
+// etcd comes back it may be answered before the first transaction is.
 func (n *Node) watchdog(ctx context.Context) {
 	tick := time.NewTicker(n.cfg.SessionTTL / 4)
 	defer tick.Stop()
 	last := n.cfg.Clock().Elapsed
+	var answers time.Duration // since when reads are answered and transactions are not; 0 when that is not so
 	for {
 		select {
 		case <-ctx.Done():
@@ -75,26 +77,28 @@ func (n *Node) watchdog(ctx context.Context) {
 		if frozen {
 			continue
 		}
-		if reason := n.stuck(ctx, now); reason != "" {
-			n.sessions.Orphan(reason)
-		} else {
+		switch since := now.Elapsed - time.Duration(n.pulse.turn.Load()); {
+		case since > n.cfg.SessionTTL/2:
+			n.sessions.Orphan(fmt.Sprintf("the loop has not turned for %s", since.Round(time.Millisecond)))
+		case !n.readsAlone(ctx, now):
+			answers = 0
 			n.sessions.Recover()
+		case answers == 0:
+			answers = now.Elapsed
+		case now.Elapsed-answers > n.cfg.SessionTTL:
+			n.sessions.Orphan(fmt.Sprintf("no transaction has had an answer for %s while reads are answered", (now.Elapsed - answers).Round(time.Millisecond)))
 		}
 	}
 }
 
-func (n *Node) stuck(ctx context.Context, now scheduler.Reading) string {
-	if since := now.Elapsed - time.Duration(n.pulse.turn.Load()); since > n.cfg.SessionTTL/2 {
-		return fmt.Sprintf("the loop has not turned for %s", since.Round(time.Millisecond))
-	}
+// readsAlone says whether etcd answers a read, while it has answered no transaction for too long.
+func (n *Node) readsAlone(ctx context.Context, now scheduler.Reading) bool {
 	oldest, silence := n.pulse.waiting(now)
 	if silence <= n.cfg.SessionTTL && oldest <= max(10*n.cfg.SessionTTL, stuckAlone) {
-		return ""
+		return false
 	}
 	ask, cancel := context.WithTimeout(ctx, n.cfg.SessionTTL/4)
 	defer cancel()
-	if _, err := n.cfg.Client.Get(ask, n.cfg.Prefix+"meta"); err != nil {
-		return "" // etcd is away: that is not ours to die of
-	}
-	return fmt.Sprintf("a transaction has had no answer for %s while reads are answered", oldest.Round(time.Millisecond))
+	_, err := n.cfg.Client.Get(ask, n.cfg.Prefix+"meta")
+	return err == nil // else etcd is away: that is not ours to die of
 }
