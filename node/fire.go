@@ -12,6 +12,7 @@ import (
 
 // firing is one decision on its way: everything that carrying it out needs, by value.
 type firing struct {
+	of            *tracked // what it is a write of; only the loop looks into it
 	job           scheduler.Job
 	shard         scheduler.Shard
 	decision      scheduler.Decision
@@ -48,7 +49,6 @@ func (n *Node) fire(ctx, attempt context.Context, f firing) {
 	}
 	entry := entryOf(claim.Decision.Next, f.decision.Firing)
 	entry.Token = lock.Token
-	n.inbox.post(func(now scheduler.Reading) { n.lockSeen(f.job, entry, lock.Token, now) })
 
 	// execute: unless the grant is too old to be sure of, or its session is doubted (rule 11).
 	result := executor.Result{
@@ -178,7 +178,7 @@ func (n *Node) postAnswer(ctx context.Context, f firing, o store.Outcome) {
 			n.view.room.claims--
 			n.roomMade(1)
 		}
-		n.answered(ctx, f.job, o, f.decision.Trigger, now)
+		n.answered(ctx, f, o, now)
 	})
 }
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/quorumcron/quorumcron/scheduler"
@@ -9,14 +10,6 @@ import (
 )
 
 // This file is how facts come in: what followers and firings post, taken in by the loop.
-
-// lockSeen notes that this process's own Begin was granted.
-func (n *Node) lockSeen(job scheduler.Job, e scheduler.Entry, lock int64, now scheduler.Reading) {
-	if t := n.find(job); t != nil {
-		t.learn(e, lock, nil, now)
-		n.view.agenda.Soon(job.Name)
-	}
-}
 
 // attemptEnding notes that an attempt has ended here and its verdict is on its way.
 func (n *Node) attemptEnding(job scheduler.Job, e scheduler.Entry, now scheduler.Reading) {
@@ -95,7 +88,7 @@ func (n *Node) reload(ctx context.Context, t *tracked, now scheduler.Reading) {
 			}
 			u, err := n.store.ReadJob(ctx, shard, job.Name)
 			if err == nil {
-				n.inbox.post(func(now scheduler.Reading) { n.takeReload(ctx, job, u, now) })
+				n.inbox.post(func(now scheduler.Reading) { n.takeReload(ctx, t, u, now) })
 				return
 			}
 			wait = min(refusalPause<<min(try, 4), time.Second)
@@ -103,16 +96,19 @@ func (n *Node) reload(ctx context.Context, t *tracked, now scheduler.Reading) {
 	})
 }
 
-// takeReload takes in what reload read.
-func (n *Node) takeReload(ctx context.Context, was scheduler.Job, u store.ShardUpdate, now scheduler.Reading) {
-	t := n.find(was)
-	if t == nil {
+// takeReload takes in what reload read, unless something newer is known by now: an answer that was long
+// on its way must not hide an edit or a trigger that the watch has brought meanwhile.
+func (n *Node) takeReload(ctx context.Context, t *tracked, u store.ShardUpdate, now scheduler.Reading) {
+	t.busy, t.reloaded = false, now.Elapsed
+	name := t.job.Name
+	if n.view.jobs[name] != t {
 		return
 	}
-	t.busy, t.reloaded = false, now.Elapsed
-	t.triggers = nil // what waits is in the update
-	n.takeUpdate(ctx, u, now)
-	n.view.agenda.Soon(was.Name)
+	if u.Revision >= t.job.Revision {
+		t.triggers = slices.DeleteFunc(t.triggers, func(tr scheduler.Trigger) bool { return tr.Revision <= u.Revision })
+		n.takeUpdate(ctx, u, now)
+	}
+	n.view.agenda.Soon(name)
 }
 
 // takeShard takes in what a follower delivered, unless the shard has been given up or is being

@@ -97,6 +97,14 @@ func (h *holdings) has(nonce string) bool {
 	return h.byNonce[nonce] != nil
 }
 
+// sound says whether an attempt with this nonce is held, under a lease that is not doubted.
+func (h *holdings) sound(nonce string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.byNonce[nonce]
+	return a != nil && !h.doubted[a.lease]
+}
+
 // find returns the attempt of a firing that is held, or nil.
 func (h *holdings) find(f scheduler.Firing) *held {
 	h.mu.Lock()

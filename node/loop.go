@@ -111,7 +111,7 @@ func (n *Node) send(ctx context.Context, t *tracked, d scheduler.Decision, lease
 	n.metrics.decisions.WithLabelValues(string(d.Kind)).Inc()
 	n.log.Debug("decided", "job", d.Job.String(), "decision", d.String())
 	f := firing{
-		job: t.job, shard: t.shard, decision: d, lease: lease,
+		of: t, job: t.job, shard: t.shard, decision: d, lease: lease,
 		stateRevision: t.stateRevision, rulesRevision: n.view.rulesRevision,
 	}
 	if d.Kind != scheduler.KindBegin {
@@ -133,14 +133,14 @@ func (n *Node) send(ctx context.Context, t *tracked, d scheduler.Decision, lease
 
 // answered takes in the answer to a write of a job's state. Committed or refused, it brings what is
 // there now.
-func (n *Node) answered(ctx context.Context, job scheduler.Job, o store.Outcome, trigger string, now scheduler.Reading) {
-	t := n.view.jobs[job.Name]
-	if t == nil || t.job.UID != job.UID {
+func (n *Node) answered(ctx context.Context, f firing, o store.Outcome, now scheduler.Reading) {
+	t, name := n.find(f.job), f.job.Name
+	f.of.busy = false
+	if t == nil {
 		return
 	}
-	t.busy = false
 	if o.Unreadable != nil {
-		n.quarantine("state of the job", job.Name, o.Unreadable)
+		n.quarantine("state of the job", name, o.Unreadable)
 		return
 	}
 	news := o.StateRevision != 0 && t.settle(o.State, o.StateRevision)
@@ -148,19 +148,25 @@ func (n *Node) answered(ctx context.Context, job scheduler.Job, o store.Outcome,
 		news = n.learnFact(t, fact, now) || news
 	}
 	switch {
+	case o.Committed && f.decision.Kind == scheduler.KindSweep:
+		n.view.forget(name)
+		return
 	case o.Committed:
-		if trigger != "" {
-			t.removeTrigger(trigger)
+		t.removeTrigger(f.decision.Trigger)
+		if e, inFlight := t.entry(f.decision.Firing); inFlight && f.held != nil && e.Nonce == f.held.nonce {
+			t.learn(e, e.Token, nil, now)
 		}
+	case t != f.of:
+		// The shard was given up and is ours again: another write may be on its way, whose answer counts.
 	case o.RulesMoved:
 		if n.view.rulesRevision < o.Rules {
-			n.view.fenced[job.Name] = struct{}{} // planned again when the watch has caught up
+			n.view.fenced[name] = struct{}{} // planned again when the watch has caught up
 			n.wantMarks()
 			return
 		}
 	case o.LeaseGone:
 		// The lease is asked about (fire.go); its loss or renewal is an event that makes room again.
-		n.view.agenda.Set(job.Name, now.Wall.Add(refusalPause), now.Elapsed+refusalPause)
+		n.view.agenda.Set(name, now.Wall.Add(refusalPause), now.Elapsed+refusalPause)
 		return
 	case !news || o.JobRevision != t.job.Revision:
 		// Refused, and we know of nothing newer that says why: the definition or a trigger is out of
@@ -169,7 +175,7 @@ func (n *Node) answered(ctx context.Context, job scheduler.Job, o store.Outcome,
 		return
 	}
 	n.followEntries(ctx, t)
-	n.view.agenda.Soon(job.Name)
+	n.view.agenda.Soon(name)
 }
 
 // wantMarks has lost watch events looked for now instead of within a minute.
@@ -184,15 +190,17 @@ func (n *Node) wantMarks() {
 // busy loop.
 const refusalPause = 100 * time.Millisecond
 
-// followEntries starts a follower for each attempt in flight that this process does not hold and
-// does not know the end of (rule 12).
+// followEntries starts a follower for each attempt in flight of which more can be learnt (rule 12). Not
+// for one that runs here, under a lease that is not doubted: fire tells of its end. But if nothing is
+// known of it, because the shard was another's in between, it is looked at like anybody's.
 func (n *Node) followEntries(ctx context.Context, t *tracked) {
 	for _, e := range t.state.Entries {
-		if _, following := t.follows[e.Firing]; following || t.facts[e.Firing].Record != nil {
+		fact := t.facts[e.Firing]
+		if _, following := t.follows[e.Firing]; following || fact.Record != nil {
 			continue
 		}
-		if n.held.has(e.Nonce) {
-			continue // our own: its end is posted by fire
+		if fact.Attempt == e.Attempt && n.held.sound(e.Nonce) {
+			continue
 		}
 		follow, stop := context.WithCancel(ctx)
 		t.follows[e.Firing] = stop

@@ -137,7 +137,7 @@ func (m *bubbleMember) grantBehindItsBack(t *testing.T, job scheduler.Job) sched
 		}
 		plan := scheduler.PlanJob(tr.planning(true, false, time.Time{}), now)
 		f = firing{
-			job: tr.job, shard: tr.shard, decision: *plan.Decision, lease: lease,
+			of: tr, job: tr.job, shard: tr.shard, decision: *plan.Decision, lease: lease,
 			stateRevision: tr.stateRevision, rulesRevision: m.view.rulesRevision,
 		}
 	})
@@ -147,7 +147,7 @@ func (m *bubbleMember) grantBehindItsBack(t *testing.T, job scheduler.Job) sched
 	}
 	m.sessions.Release(f.lease.ID)
 	m.lockCheck.Store(true)
-	m.inbox.post(func(now scheduler.Reading) { m.answered(t.Context(), f.job, outcome, f.decision.Trigger, now) })
+	m.inbox.post(func(now scheduler.Reading) { m.answered(t.Context(), f, outcome, now) })
 	return receipt.Firing
 }
 

@@ -82,6 +82,11 @@ func (v *view) define(shard scheduler.Shard, job scheduler.Job) (*tracked, bool)
 		return nil, false
 	}
 	t := v.jobs[job.Name]
+	if t != nil && t.job.UID != job.UID {
+		// The name was deleted and applied again. What is still on its way for the former job ends there.
+		v.forget(job.Name)
+		t = nil
+	}
 	if t == nil {
 		t = &tracked{facts: map[scheduler.Firing]scheduler.Fact{}, follows: map[scheduler.Firing]context.CancelFunc{}}
 		v.jobs[job.Name] = t
@@ -89,10 +94,6 @@ func (v *view) define(shard scheduler.Shard, job scheduler.Job) (*tracked, bool)
 			v.byShard[shard] = map[scheduler.JobName]*tracked{}
 		}
 		v.byShard[shard][job.Name] = t
-	}
-	if t.job.UID != job.UID { // the name was deleted and applied again
-		t.drop()
-		t.stateRevision, t.triggers = 0, nil
 	}
 	t.job, t.shard, t.pool, t.unreadable = job, shard, pool, ""
 	t.timetable = nil
@@ -157,24 +158,23 @@ func (t *tracked) settle(state scheduler.State, revision int64) bool {
 }
 
 // learn takes in what was seen of the entry's attempt: the create revision of its lock (0: none), and
-// the record in its slot if it holds the attempt's end. GoneSince keeps the first moment that the
-// lock was seen gone, so that looking again never restarts a hold; a record, once seen, stays seen.
+// the record in its slot if it holds the attempt's end. What is known only ever grows, in whichever
+// order it is told: a lock that was seen gone never comes back, and looking again never restarts a
+// hold; a record, once seen, stays seen.
 func (t *tracked) learn(e scheduler.Entry, lock int64, record *scheduler.Run, now scheduler.Reading) {
 	old := t.facts[e.Firing]
-	if old.Attempt != e.Attempt {
-		old = scheduler.Fact{}
-	}
+	known := old.Attempt == e.Attempt
 	fact := scheduler.Fact{Attempt: e.Attempt, Lock: lock, Record: record}
 	switch {
-	case old.Record != nil:
-		fact = old
+	case known && old.Record != nil:
+		return
 	case record != nil:
 		fact.RecordedSince = now.Elapsed
-	case lock == 0 && old.Attempt != 0 && old.Lock == 0:
-		fact = old
+	case known && old.Lock == 0:
+		return
 	case lock == 0:
 		fact.GoneSince = now.Elapsed
-	default:
+	case known:
 		fact.Ending, fact.EndingSince = old.Ending, old.EndingSince
 	}
 	t.facts[e.Firing] = fact
