@@ -144,8 +144,10 @@ func TestEtcdLosesItsLeader(t *testing.T) {
 	c.noViolations(h.Check())
 	c.noViolations(h.Late(func(history.Line) time.Duration { return recovery }))
 	t.Log("etcd's leader died:", h.Lateness(func(history.Line) bool { return true }))
-	for _, r := range h.Runs { // no node is at fault: whatever was granted ran to its end
-		if r.Verdict != "SUCCEEDED" {
+	// No node is at fault, so whatever started ran to its end. With the shortest TTL an election can take
+	// longer than a grant may wait for its start: such a firing is never started, and says so.
+	for _, r := range h.Runs {
+		if r.Verdict != "SUCCEEDED" && r.Reason != "never started" {
 			t.Errorf("%s is %s(%s), and only etcd lost a member", r.Firing, r.Verdict, r.Reason)
 		}
 	}
