@@ -120,6 +120,9 @@ func (n *Node) takeShard(ctx context.Context, f *followed, u store.ShardUpdate, 
 	f.jobsSeen = max(f.jobsSeen, u.JobsRevision)
 	f.triggersSeen = max(f.triggersSeen, u.TriggersRevision)
 	if u.Snapshot {
+		if f.loaded { // its watch could not go on: history was compacted, or it was silent for too long
+			n.metrics.resyncs.Inc()
+		}
 		f.loaded = true
 		n.view.retain(u)
 	}

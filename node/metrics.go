@@ -19,6 +19,7 @@ type metrics struct {
 	publications   prometheus.Counter
 	resultsDropped prometheus.Counter
 	eventsLost     prometheus.Counter
+	resyncs        prometheus.Counter
 	quarantined    prometheus.Counter
 	isDispatcher   prometheus.Gauge
 }
@@ -47,6 +48,7 @@ func newMetrics(n *Node, registry prometheus.Registerer) *metrics {
 		}, []string{"executor"}),
 		publications:   counter("assignments_published_total", "Publications by this member as dispatcher."),
 		resultsDropped: counter("late_results_dropped_total", "Results that came after their attempt had been called LOST."),
+		resyncs:        counter("watch_resyncs_total", "Shards read again because their watch could not go on from where it was."),
 		eventsLost:     counter("watch_events_lost_total", "Shards read again because a watch event was missing."),
 		quarantined:    counter("records_quarantined_total", "Records that could not be read."),
 		isDispatcher: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -55,7 +57,7 @@ func newMetrics(n *Node, registry prometheus.Registerer) *metrics {
 	}
 	if registry != nil {
 		registry.MustRegister(m.decisions, m.firings, m.startLag, m.runDuration, m.running, m.publications,
-			m.resultsDropped, m.eventsLost, m.quarantined, m.isDispatcher,
+			m.resultsDropped, m.eventsLost, m.resyncs, m.quarantined, m.isDispatcher,
 			gauge("shards_owned", "Shards of all pools owned by this member.", func() float64 { return float64(n.shardsOwned.Load()) }),
 			gauge("clock_trusted", "1 while the member plans by its clock.", func() float64 { return truth(n.trusted.Load()) }),
 			gauge("store_groups", "Transactions sent by the packer.", func() float64 { return float64(n.store.Stats().Groups) }),

@@ -77,7 +77,7 @@ type Node struct {
 	// beyond is the latest wall time that an edit may move a cursor to, and when it was reckoned.
 	beyond atomic.Pointer[scheduler.Reading]
 
-	mu       sync.Mutex // guards the two below, and that executor is set
+	mu       sync.Mutex // guards the two below, and that executor and sessions are set
 	used     bool
 	handlers map[string]Handler
 
@@ -167,6 +167,8 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		h.cancel(executor.ErrStopping)
 	}
 	n.followers.Wait()
+	n.metrics.isDispatcher.Set(0) // an embedding program may go on, and be asked for its metrics
+	n.shardsOwned.Store(0)
 	// A handler that ignores its context, or a command that cannot be killed, must not keep the process
 	// from ending: what is left then dies with it, and the supervisor kills the commands.
 	n.waitFor(&n.firings, "attempts")
