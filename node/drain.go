@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/quorumcron/quorumcron/executor"
@@ -16,8 +17,14 @@ const handOver = 2 * time.Second
 // instant is late because of it. What runs here goes on. It reports whether the wish had been
 // published before.
 func (n *Node) Drain(ctx context.Context) (already bool, err error) {
+	n.mu.Lock()
+	sessions := n.sessions
+	n.mu.Unlock()
+	if sessions == nil {
+		return false, fmt.Errorf("%w: this member has not started yet", scheduler.ErrUnavailable)
+	}
 	already = n.draining.Swap(true)
-	err = n.sessions.UpdateMember(ctx, func(m *scheduler.Member) { m.Draining = true })
+	err = sessions.UpdateMember(ctx, func(m *scheduler.Member) { m.Draining = true })
 	return already, err
 }
 
@@ -35,17 +42,16 @@ func (n *Node) drain(ctx context.Context) {
 	defer done()
 
 	n.draining.Store(true)
-	if n.alone() {
-		n.stoppedClaiming.Store(true) // nobody to hand over to: stop at once
-	} else {
+	if !n.alone() { // else there is nobody to hand over to: stop at once
 		ask, done := context.WithTimeout(ctx, handOver)
 		if _, err := n.Drain(ask); err != nil {
 			n.log.Warn("drain not published", "err", err)
 		}
 		n.until(ask, func() bool { return n.shardsOwned.Load() == 0 })
 		done()
-		n.stoppedClaiming.Store(true)
 	}
+	n.stoppedClaiming.Store(true)
+	n.turned(wait)
 
 	n.until(wait, n.idle)
 	if left := n.held.all(); len(left) > 0 {
@@ -60,10 +66,20 @@ func (n *Node) drain(ctx context.Context) {
 	}
 }
 
+// turned waits until the loop has begun another turn: what it was planning before, it has sent.
+func (n *Node) turned(ctx context.Context) {
+	begun := make(chan struct{})
+	n.inbox.post(func(scheduler.Reading) { close(begun) })
+	select {
+	case <-begun:
+	case <-ctx.Done():
+	}
+}
+
 // lastWords is how long attempts that were told to end at the drain limit have for their verdicts.
 const lastWords = 8 * time.Second
 
-// idle says whether nothing is held and no write is on its way.
+// idle says whether no attempt is held, from before its Begin is sent until its end is recorded.
 func (n *Node) idle() bool { return n.held.none() }
 
 // alone says whether no other live member could take this one's shards.

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -170,5 +172,45 @@ func TestLateReadHidesNoNewerTrigger(t *testing.T) {
 			t.Errorf("%d triggers still wait, want the one decided", n)
 		}
 		b.check()
+	})
+}
+
+// TestAttemptOfARegainedShardIsSettled: while the shard was another's, this member's own attempt lost its
+// lock. The handler does not heed its context, so that nothing but a look at the lock can tell.
+func TestAttemptOfARegainedShardIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		a := b.join("a")
+		b.ready()
+		var jobs []scheduler.Job
+		for i := range 8 {
+			job := b.apply(handlerJob(fmt.Sprintf("stubborn-%d", i), time.Hour, "stubborn", ""))
+			if _, err := a.Trigger(t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: job.Name.Name}); err != nil {
+				t.Fatal(err)
+			}
+			jobs = append(jobs, job)
+		}
+		time.Sleep(time.Second)
+		other := b.join("b")
+		b.ready()
+		time.Sleep(time.Second)
+		moved := slices.DeleteFunc(jobs, func(j scheduler.Job) bool { return b.owner(j) != other })
+		if len(moved) == 0 {
+			t.Fatal("no job has moved: the test proves nothing")
+		}
+		for _, l := range a.sessions.Status().Locks {
+			if _, err := b.etcd.Client(t.Context()).Revoke(t.Context(), clientv3.LeaseID(l.ID)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		b.leave(other)
+		for _, job := range moved {
+			b.run(job, hold+scheduler.LoseMargin+2*time.Second, "LOST", func(r scheduler.Run) bool {
+				return r.Last().Verdict == scheduler.Lost
+			})
+		}
+		time.Sleep(11 * time.Minute) // until the handlers are done: a bubble leaves nobody behind
 	})
 }

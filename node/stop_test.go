@@ -1,0 +1,77 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorumcron/quorumcron/internal/memetcd"
+	"github.com/quorumcron/quorumcron/scheduler"
+)
+
+// gate is a log handler that holds up whoever logs a message, once: a way to stop the loop at a line.
+type gate struct {
+	message string
+	reached chan struct{} // closed when it is being logged
+	open    chan struct{} // closed by the test
+}
+
+func newGate(message string) *gate {
+	return &gate{message: message, reached: make(chan struct{}), open: make(chan struct{})}
+}
+
+func (g *gate) Enabled(context.Context, slog.Level) bool { return true }
+func (g *gate) WithAttrs([]slog.Attr) slog.Handler       { return g }
+func (g *gate) WithGroup(string) slog.Handler            { return g }
+
+func (g *gate) Handle(_ context.Context, r slog.Record) error {
+	if r.Message != g.message {
+		return nil
+	}
+	select {
+	case <-g.reached:
+	default:
+		close(g.reached)
+		<-g.open
+	}
+	return nil
+}
+
+func TestStopWaitsForAClaimThatIsBeingPlanned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		g := newGate("decided")
+		m := b.join("only", func(c *Config) { c.Logger = slog.New(g) })
+		b.ready()
+		b.apply(handlerJob("tick", 2*time.Second, "work", ""))
+		<-g.reached // the loop is about to send the first claim
+		m.stop()
+		time.Sleep(50 * time.Millisecond) // the stop looks for what is held, and finds nothing yet
+		close(g.open)
+		if err := <-m.done; err != nil {
+			t.Error(err)
+		}
+		if n := len(b.witnessed()); n != 1 {
+			t.Errorf("%d starts, want the one that was claimed when the stop came", n)
+		}
+		m.end()
+		delete(b.members, "only")
+	})
+}
+
+func TestDrainBeforeTheStartIsRefused(t *testing.T) {
+	t.Parallel()
+	etcd := memetcd.New(memetcd.Config{})
+	defer etcd.Close()
+	n, err := New(Config{Name: "early", Client: etcd.Client(t.Context())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Drain(t.Context()); !errors.Is(err, scheduler.ErrUnavailable) {
+		t.Errorf("drain of a node that has not started: %v, want ErrUnavailable", err)
+	}
+}
