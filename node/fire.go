@@ -123,6 +123,11 @@ func (n *Node) newClaim(f firing, nonce string) store.Claim {
 func (n *Node) claim(ctx context.Context, f firing, c store.Claim) (outcome store.Outcome, resolved bool) {
 	answered := n.pulse.asked(n.cfg.Clock())
 	defer func() { answered(n.cfg.Clock()) }()
+	c.Refused = func(why error) { // an answer too: the engine lives, and it is etcd that is in trouble
+		answered(n.cfg.Clock())
+		answered = n.pulse.asked(n.cfg.Clock())
+		n.pulse.refused(why)
+	}
 	outcome, err := n.store.Claim(ctx, c)
 	if errors.Is(err, scheduler.ErrUnknown) {
 		resolved = true
@@ -135,6 +140,7 @@ func (n *Node) claim(ctx context.Context, f firing, c store.Claim) (outcome stor
 		}
 		return store.Outcome{}, resolved
 	}
+	n.pulse.served()
 	if outcome.LeaseGone {
 		n.sessions.Suspect(c.Lease)
 	}

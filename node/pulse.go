@@ -14,6 +14,8 @@ import (
 // are answered. It is safe for concurrent use.
 type pulse struct {
 	turn atomic.Int64 // elapsed clock at the loop's last turn
+	// trouble is why etcd refuses claims, nil while it takes them.
+	trouble atomic.Pointer[string]
 
 	mu     sync.Mutex // guards sent and answer
 	sent   map[*time.Duration]struct{}
@@ -38,6 +40,14 @@ func (p *pulse) asked(now scheduler.Reading) (answered func(scheduler.Reading)) 
 		p.mu.Unlock()
 	}
 }
+
+// refused notes why etcd does not take claims; served, that it has decided one.
+func (p *pulse) refused(why error) {
+	text := why.Error()
+	p.trouble.Store(&text)
+}
+
+func (p *pulse) served() { p.trouble.Store(nil) }
 
 // waiting is how long the oldest transaction has been without an answer, and how long there has been
 // no answer to any while it waited: in a herd the oldest waits for its turn while others are answered.

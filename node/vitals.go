@@ -32,6 +32,11 @@ func (n *Node) Ready() scheduler.Readiness {
 	check("rules", n.rules.Load() != nil, "the assignments have not been read yet")
 	check("assignment", n.assigned.Load(), "no assignment names this member yet")
 	check("shards", n.loaded.Load(), "some owned shards have not been read yet")
+	trouble := ""
+	if t := n.pulse.trouble.Load(); t != nil {
+		trouble = *t
+	}
+	check("claims", trouble == "", "etcd refuses them: "+trouble)
 	check("clock", n.trusted.Load(), "the wall clock has stepped; nothing is planned until it has stood for a minute")
 	check("draining", !n.draining.Load(), "this member hands its shards over and takes no new ones")
 	if err := n.Alive(); err != nil {

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
@@ -28,6 +30,20 @@ type Claim struct {
 	Lease int64
 	// Nonce tells this Begin from every other one, of this process or another.
 	Nonce string
+	// Refused, if set, is called whenever etcd answers a try with an error of its own making, such as
+	// "no space": nothing is decided by it, but etcd is there, and says why it does not go on.
+	Refused func(error)
+}
+
+// refused reports the error of a try if etcd has answered it.
+func (c Claim) refused(err error) {
+	var known rpctypes.EtcdError
+	if c.Refused == nil || !errors.As(err, &known) {
+		return
+	}
+	if is(known, rpctypes.ErrNoSpace) || classify(err) == endRefused {
+		c.Refused(known)
+	}
 }
 
 // Outcome is the definite outcome of a write of a state.
@@ -97,7 +113,9 @@ func (s *Store) Claim(ctx context.Context, c Claim) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	return s.outcome(c, w, s.packer.do(ctx, w.op))
+	out, err := s.outcome(c, w, s.packer.do(ctx, w.op))
+	c.refused(err)
+	return out, err
 }
 
 // write is a planned write of a state on its way: the operation and what the state will be.

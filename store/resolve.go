@@ -31,6 +31,7 @@ func (s *Store) Resolve(ctx context.Context, c Claim) (Outcome, error) {
 		case errors.Is(err, errStopped): // Nobody commits any more.
 			return Outcome{}, fmt.Errorf("resolve %s of %s: %w: %w", c.Decision.Kind, c.Decision.Job, scheduler.ErrUnknown, err)
 		}
+		c.refused(err)
 		s.log.Debug("claim not resolved yet", "job", c.Decision.Job.String(), "err", err)
 		if waited := pause.wait(ctx); waited != nil {
 			return Outcome{}, fmt.Errorf("resolve %s of %s: %w: %w", c.Decision.Kind, c.Decision.Job, scheduler.ErrUnknown, err)
