@@ -84,6 +84,13 @@ func (s *Sessions) followOnce(ctx context.Context, deliver func([]scheduler.Memb
 	}
 }
 
+// Members lists the live members, sorted by name, as of a revision: for whoever cannot do with what a
+// watch delivered, for one that has lost an event never says so.
+func (s *Sessions) Members(ctx context.Context) ([]scheduler.Member, int64, error) {
+	members, revision, err := s.listMembers(ctx)
+	return sorted(members), revision, err
+}
+
 func (s *Sessions) listMembers(ctx context.Context) (map[string]scheduler.Member, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

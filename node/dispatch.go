@@ -27,6 +27,7 @@ type dispatcher struct {
 	rules   *store.Rules
 	members *[]scheduler.Member
 	pools   *store.Pools
+	listed  int64 // etcd's revision of members
 }
 
 func newDispatcher() *dispatcher { return &dispatcher{changed: make(chan struct{}, 1)} }
@@ -46,9 +47,24 @@ func (d *dispatcher) look() {
 	}
 }
 
-func (d *dispatcher) noteRules(r store.Rules)          { d.note(func() { d.rules = &r }) }
-func (d *dispatcher) noteMembers(m []scheduler.Member) { d.note(func() { d.members = &m }) }
-func (d *dispatcher) notePools(p *store.Pools)         { d.note(func() { d.pools = p }) }
+func (d *dispatcher) noteRules(r store.Rules) { d.note(func() { d.rules = &r }) }
+
+// notePools and noteMembers are told by a watch and by a look beside it: the newer reading counts.
+func (d *dispatcher) notePools(p *store.Pools) {
+	d.note(func() {
+		if p == nil || d.pools == nil || p.Revision >= d.pools.Revision {
+			d.pools = p
+		}
+	})
+}
+
+func (d *dispatcher) noteMembers(m []scheduler.Member, revision int64) {
+	d.note(func() {
+		if revision >= d.listed {
+			d.members, d.listed = &m, revision
+		}
+	})
+}
 
 // known returns all three, or false before all have been read.
 func (d *dispatcher) known() (store.Rules, []scheduler.Member, store.Pools, bool) {
@@ -165,6 +181,7 @@ func (n *Node) keepHouse(ctx context.Context, guard scheduler.Guard, c *chores) 
 		_, err := n.store.SweepRequests(ctx, guard, now)
 		report("requests not swept", err)
 	}
+	report("members and pools not read", n.lookAgain(ctx))
 	rules, members, _, known := n.dispatching.known()
 	if !known {
 		return
@@ -178,6 +195,22 @@ func (n *Node) keepHouse(ctx context.Context, guard scheduler.Guard, c *chores) 
 		report("pools not swept", err)
 	}
 	report("format not raised", n.raiseFormat(ctx, guard, c, members, now))
+}
+
+// lookAgain reads members and pools beside their watches, which may have lost an event: the shards of a
+// member whose end was not heard of, and of a pool that was not heard of at all, would be nobody's.
+func (n *Node) lookAgain(ctx context.Context) error {
+	members, revision, err := n.sessions.Members(ctx)
+	if err != nil {
+		return err
+	}
+	n.dispatching.noteMembers(members, revision)
+	pools, err := n.store.ReadPools(ctx)
+	if err != nil {
+		return err
+	}
+	n.dispatching.notePools(&pools)
+	return nil
 }
 
 func (n *Node) raiseFormat(ctx context.Context, guard scheduler.Guard, c *chores, members []scheduler.Member, now scheduler.Reading) error {

@@ -117,8 +117,7 @@ func (n *Node) takeShard(ctx context.Context, f *followed, u store.ShardUpdate, 
 	if n.view.shards[u.Shard] != f {
 		return
 	}
-	f.jobsSeen = max(f.jobsSeen, u.JobsRevision)
-	f.triggersSeen = max(f.triggersSeen, u.TriggersRevision)
+	f.edits = u.Edits
 	if u.Snapshot {
 		if f.loaded { // its watch could not go on: history was compacted, or it was silent for too long
 			n.metrics.resyncs.Inc()

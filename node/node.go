@@ -313,14 +313,10 @@ func (n *Node) initialise(ctx context.Context) error {
 // live runs the member until it is told to stop or cannot go on, and drains it.
 func (n *Node) live(ctx, life context.Context, ended <-chan error) error {
 	follow := func(f func()) { n.followers.Go(f) }
+	n.followRules(life)
 	follow(func() { n.loop(life) })
 	follow(func() {
-		_ = n.store.FollowRules(life, func(r store.Rules) {
-			n.inbox.post(func(scheduler.Reading) { n.takeRules(life, r) })
-		})
-	})
-	follow(func() {
-		_ = n.sessions.FollowMembers(life, func(m []scheduler.Member, _ int64) { n.dispatching.noteMembers(m) })
+		_ = n.sessions.FollowMembers(life, n.dispatching.noteMembers)
 	})
 	follow(func() { n.followCancels(life) })
 	follow(func() { n.watchdog(life) })

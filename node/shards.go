@@ -8,9 +8,26 @@ import (
 	"github.com/quorumcron/quorumcron/store"
 )
 
+// followRules starts the follower of the rules, in place of one before it.
+func (n *Node) followRules(ctx context.Context) {
+	if n.view.stopRules != nil {
+		n.view.stopRules()
+	}
+	follow, stop := context.WithCancel(ctx)
+	n.view.stopRules = stop
+	n.followers.Go(func() {
+		_ = n.store.FollowRules(follow, func(r store.Rules) {
+			n.inbox.post(func(scheduler.Reading) { n.takeRules(ctx, r) })
+		})
+	})
+}
+
 // takeRules takes in the rules after a change: which shards are this member's, and under which
 // revision claims are planned.
 func (n *Node) takeRules(ctx context.Context, r store.Rules) {
+	if r.Revision < n.view.rulesRevision {
+		return // of a follower that has been replaced
+	}
 	n.rules.Store(&r)
 	n.dispatching.noteRules(r)
 	v := n.view

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorumcron/quorumcron/scheduler"
@@ -83,9 +84,9 @@ const (
 	eventLost = 5 * time.Second
 )
 
-// watchMarks finds watches that have lost an event: the mark of a shard, one of its waiting triggers, or
-// the rules are newer than what was delivered, and still are a few seconds later. Only those are read
-// again. Claims that are refused because the rules have moved ask for a look at once.
+// watchMarks finds watches that have lost an event: the rules are newer than what was delivered, a shard
+// was edited more often, or a trigger waits that is not known, and a few seconds later it is still so.
+// Only those are read again. Claims that are refused because the rules have moved ask for a look at once.
 func (n *Node) watchMarks(ctx context.Context) {
 	for {
 		select {
@@ -95,33 +96,45 @@ func (n *Node) watchMarks(ctx context.Context) {
 			return
 		}
 		marks, err := n.store.ReadMarks(ctx)
-		if err != nil {
-			continue
-		}
-		rules, err := n.store.ReadRules(ctx)
-		if err != nil {
-			continue
+		var rules store.Rules
+		if err == nil {
+			rules, err = n.store.ReadRules(ctx)
 		}
 		if !sleep(ctx, eventLost) {
 			return
 		}
-		n.inbox.post(func(scheduler.Reading) {
-			if rules.Revision > n.view.rulesRevision {
-				n.log.Warn("watch event lost, rules read again", "rules", rules.Revision, "seen", n.view.rulesRevision)
-				n.metrics.eventsLost.Inc()
-				n.takeRules(ctx, rules)
-			}
-			for shard, f := range n.view.shards {
-				if !f.loaded || marks.Jobs[shard] <= f.jobsSeen && marks.Triggers[shard] <= f.triggersSeen {
-					continue
-				}
-				n.log.Warn("watch event lost, shard read again", "shard", int(shard),
-					"definition", marks.Jobs[shard], "seen", f.jobsSeen, "trigger", marks.Triggers[shard], "seenTrigger", f.triggersSeen)
-				n.metrics.eventsLost.Inc()
-				f.stop()
-				n.followShard(ctx, shard, marks.Revision)
-			}
-		})
+		if err != nil {
+			n.wantMarks()
+			continue
+		}
+		n.inbox.post(func(now scheduler.Reading) { n.compareMarks(ctx, marks, rules, now) })
+	}
+}
+
+// compareMarks reads again what lags behind the marks.
+func (n *Node) compareMarks(ctx context.Context, marks store.Marks, rules store.Rules, now scheduler.Reading) {
+	if rules.Revision > n.view.rulesRevision {
+		n.log.Warn("watch event lost, rules read again", "rules", rules.Revision, "seen", n.view.rulesRevision)
+		n.metrics.eventsLost.Inc()
+		n.followRules(ctx)
+	}
+	for shard, f := range n.view.shards {
+		if f.loaded && marks.Edits[shard] > f.edits {
+			n.log.Warn("watch event lost, shard read again", "shard", int(shard), "edits", marks.Edits[shard], "seen", f.edits)
+			n.metrics.eventsLost.Inc()
+			f.stop()
+			n.followShard(ctx, shard, marks.Revision)
+		}
+	}
+	for _, w := range marks.Waiting {
+		known := func(tr scheduler.Trigger) bool { return tr.ID == w.Trigger.ID }
+		t := n.view.jobs[w.Job]
+		if t == nil || t.busy || !n.view.loaded(t.shard) || slices.ContainsFunc(t.triggers, known) {
+			continue
+		}
+		// It has been taken in the last seconds, or its event was lost.
+		n.log.Debug("trigger not known, job read again", "job", w.Job.String(), "trigger", w.Trigger.ID)
+		n.reload(ctx, t, now)
 	}
 }
 

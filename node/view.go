@@ -23,6 +23,7 @@ type view struct {
 	fenced map[scheduler.JobName]struct{}
 
 	rulesRevision int64
+	stopRules     context.CancelFunc // ends the follower of the rules
 	owned         map[poolShard]bool
 	versions      map[string]int64 // of the assignments that owned was made from, by pool
 }
@@ -36,9 +37,8 @@ type poolShard struct {
 // followed is a shard that is being followed.
 type followed struct {
 	stop   context.CancelFunc
-	loaded bool // its first snapshot has come
-	// The revisions of the newest definition and of the newest trigger that were delivered.
-	jobsSeen, triggersSeen int64
+	loaded bool  // its first snapshot has come
+	edits  int64 // of its definitions, as far as they were delivered
 }
 
 // tracked is what the loop knows of one job it owns.

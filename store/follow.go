@@ -27,6 +27,7 @@ var (
 	errList   = errors.New("the history that is needed has been compacted") // list again
 	errSilent = errors.New("the watch has been silent")
 	errEnded  = errors.New("the watch has ended")
+	errHole   = errors.New("an event before this one was lost") // list again
 	// errGone: there is nothing left to follow.
 	errGone = errors.New("what was followed is gone")
 )

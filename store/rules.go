@@ -25,7 +25,8 @@ type Rules struct {
 }
 
 // FollowRules delivers all rules now and after every change: the changes of one transaction arrive
-// together, so that a delivery is never half of one. It returns when ctx ends.
+// together, so that a delivery is never half of one, and each of them puts rules/head, so that none is
+// ever delivered as if one before it had not been. It returns when ctx ends.
 func (s *Store) FollowRules(ctx context.Context, deliver func(Rules)) error {
 	values := map[string]*mvccpb.KeyValue{}
 	return s.follow(ctx, follower{
@@ -45,6 +46,10 @@ func (s *Store) FollowRules(ctx context.Context, deliver func(Rules)) error {
 		},
 		take: func(_ context.Context, events []*clientv3.Event) error {
 			for _, e := range events {
+				head := values[s.keys.head()]
+				if string(e.Kv.Key) == s.keys.head() && head != nil && e.Kv.Version != head.Version+1 {
+					return errHole
+				}
 				if e.Type == clientv3.EventTypeDelete {
 					delete(values, string(e.Kv.Key))
 					s.kept.forget(string(e.Kv.Key))
@@ -147,23 +152,23 @@ func (s *Store) ReadPools(ctx context.Context) (Pools, error) {
 	return p, err
 }
 
-// Marks are the newest changes of each shard.
+// Marks are what must have been delivered by now to those who follow the shards.
 type Marks struct {
 	// Revision is etcd's revision of the reading.
 	Revision int64
-	// Jobs is the revision of the last write of a definition in the shard.
-	Jobs map[scheduler.Shard]int64
-	// Triggers is the revision of the newest waiting trigger in the shard, of those that were read.
-	Triggers map[scheduler.Shard]int64
+	// Edits is how many edits of definitions each shard has had.
+	Edits map[scheduler.Shard]int64
+	// Waiting are the triggers that wait, at most mostMarked, with no more than key and revision.
+	Waiting []WaitingTrigger
 }
 
 // mostMarked bounds how many waiting triggers ReadMarks looks at.
 const mostMarked = 10_000
 
-// ReadMarks reads, with keys only, what the shards were last changed at. Whoever follows shards
-// compares it once a minute with what was delivered, and follows a shard anew whose event was lost.
+// ReadMarks reads, with keys only, how often the shards were changed, and which triggers wait. Whoever
+// follows shards compares it once a minute with what was delivered, and reads anew where an event was lost.
 func (s *Store) ReadMarks(ctx context.Context) (Marks, error) {
-	m := Marks{Jobs: map[scheduler.Shard]int64{}, Triggers: map[scheduler.Shard]int64{}}
+	m := Marks{Edits: map[scheduler.Shard]int64{}}
 	resp, err := s.read(ctx,
 		clientv3.OpGet(s.keys.marks(), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
 		clientv3.OpGet(s.keys.allTriggers(), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(mostMarked)))
@@ -173,12 +178,12 @@ func (s *Store) ReadMarks(ctx context.Context) (Marks, error) {
 	m.Revision = resp.Header.GetRevision()
 	for _, kv := range kvs(resp.Responses, 0) {
 		if shard, ok := s.keys.parseMark(string(kv.Key)); ok {
-			m.Jobs[shard] = kv.ModRevision
+			m.Edits[shard] = kv.Version
 		}
 	}
 	for _, kv := range kvs(resp.Responses, 1) {
-		if shard, _, _, ok := s.keys.parseTrigger(string(kv.Key)); ok {
-			m.Triggers[shard] = max(m.Triggers[shard], kv.ModRevision)
+		if _, name, id, ok := s.keys.parseTrigger(string(kv.Key)); ok {
+			m.Waiting = append(m.Waiting, WaitingTrigger{Job: name, Trigger: scheduler.Trigger{ID: id, Revision: kv.ModRevision}})
 		}
 	}
 	return m, nil

@@ -19,9 +19,9 @@ type ShardUpdate struct {
 	Snapshot bool
 	// Revision is what a snapshot, or the reading of one job, was read at; 0 for changes.
 	Revision int64
-	// JobsRevision and TriggersRevision are the revisions of the newest change, or of the snapshot, that
-	// has been delivered. A revision in Marks that stays above is an event that was lost.
-	JobsRevision, TriggersRevision int64
+	// Edits is how many edits of definitions the shard has had, as far as they have been delivered. A
+	// count in Marks that stays above is an event that was lost, whatever was delivered since.
+	Edits int64
 	// Jobs are definitions, tombstones too, that are new or have changed.
 	Jobs []JobRecord
 	// Gone are jobs whose definition was removed.
@@ -68,11 +68,11 @@ func (s *Store) FollowShard(ctx context.Context, shard scheduler.Shard, atLeast 
 }
 
 type shardFollower struct {
-	store          *Store
-	shard          scheduler.Shard
-	atLeast        int64
-	jobs, triggers int64 // newest revisions delivered
-	deliver        func(ShardUpdate)
+	store   *Store
+	shard   scheduler.Shard
+	atLeast int64
+	edits   int64 // delivered
+	deliver func(ShardUpdate)
 }
 
 func (f *shardFollower) list(ctx context.Context) (int64, error) {
@@ -113,9 +113,16 @@ func (f *shardFollower) list(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	f.jobs, f.triggers = revision, revision
-	u.Revision = revision
-	f.send(u)
+	mark, err := s.get(ctx, s.keys.mark(f.shard), clientv3.WithRev(revision))
+	if err != nil {
+		return 0, err
+	}
+	f.edits = 0
+	if len(mark.Kvs) > 0 {
+		f.edits = mark.Kvs[0].Version
+	}
+	u.Revision, u.Edits = revision, f.edits
+	f.deliver(u)
 	return revision, nil
 }
 
@@ -140,13 +147,14 @@ func (f *shardFollower) take(ctx context.Context, events []*clientv3.Event) erro
 	if err := f.readStates(ctx, &u); err != nil {
 		return err
 	}
-	newest := events[len(events)-1].Kv
-	if strings.HasPrefix(string(newest.Key), s.keys.jobs(f.shard)) {
-		f.jobs = newest.ModRevision
-	} else {
-		f.triggers = newest.ModRevision
+	for i, e := range events { // each edit is a transaction, and puts the mark once
+		again := i > 0 && events[i-1].Kv.ModRevision == e.Kv.ModRevision
+		if !again && strings.HasPrefix(string(e.Kv.Key), s.keys.jobs(f.shard)) {
+			f.edits++
+		}
 	}
-	f.send(u)
+	u.Edits = f.edits
+	f.deliver(u)
 	return nil
 }
 
@@ -169,11 +177,6 @@ func (f *shardFollower) readStates(ctx context.Context, u *ShardUpdate) error {
 		}
 	}
 	return nil
-}
-
-func (f *shardFollower) send(u ShardUpdate) {
-	u.JobsRevision, u.TriggersRevision = f.jobs, f.triggers
-	f.deliver(u)
 }
 
 // jobPut takes in a definition.

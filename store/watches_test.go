@@ -19,14 +19,14 @@ type shardView struct {
 	mu          sync.Mutex // guards the fields below
 	generations map[string]int64
 	snapshots   int
-	jobs        int64 // newest revision delivered
+	edits       int64 // delivered
 }
 
-// shows is the generation of job a, the number of snapshots, and the newest revision delivered.
-func (v *shardView) shows() (generation int64, snapshots int, jobs int64) {
+// shows is the generation of job a, the number of snapshots, and how many edits were delivered.
+func (v *shardView) shows() (generation int64, snapshots int, edits int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.generations["a"], v.snapshots, v.jobs
+	return v.generations["a"], v.snapshots, v.edits
 }
 
 func (v *shardView) take(u store.ShardUpdate) {
@@ -36,7 +36,7 @@ func (v *shardView) take(u store.ShardUpdate) {
 		v.generations = map[string]int64{}
 		v.snapshots++
 	}
-	v.jobs = u.JobsRevision
+	v.edits = u.Edits
 	for _, r := range u.Jobs {
 		v.generations[r.Job.Name.Name] = r.Job.Generation
 	}
@@ -170,8 +170,8 @@ func TestALostEventShowsInTheMarks(t *testing.T) {
 		}
 		m, err := b.store.ReadMarks(b.ctx)
 		b.must(err)
-		if mark := m.Jobs[scheduler.ShardOf(r.Job.Name)]; mark <= delivered {
-			b.Errorf("the mark is %d, and %d was delivered: nobody can tell that an event was lost", mark, delivered)
+		if edits := m.Edits[scheduler.ShardOf(r.Job.Name)]; edits <= delivered {
+			b.Errorf("the mark tells of %d edits, and %d were delivered: nobody can tell that an event was lost", edits, delivered)
 		}
 		if again, _, _ := b.followShard(r.Job.Name).shows(); again != 2 {
 			b.Errorf("a new follower shows generation %d, want 2", again)

@@ -69,18 +69,18 @@ func aShardIsFollowed(w *world) {
 		return w.store.FollowShard(ctx, shard, r.Job.Revision, deliver)
 	})
 	u := in.next("the snapshot", any1)
-	if !u.Snapshot || u.Shard != shard || len(u.Jobs) != 1 || u.Jobs[0].Job.UID != r.Job.UID || u.Jobs[0].StateRevision != r.StateRevision || u.JobsRevision < r.Job.Revision {
+	if !u.Snapshot || u.Shard != shard || len(u.Jobs) != 1 || u.Jobs[0].Job.UID != r.Job.UID || u.Jobs[0].StateRevision != r.StateRevision || u.Revision < r.Job.Revision || u.Edits != 1 {
 		w.Fatalf("got %+v, want a snapshot with the job and its state", u)
 	}
-	e := w.applied(job("a", hourly), noon.Add(time.Minute))
+	w.applied(job("a", hourly), noon.Add(time.Minute))
 	u = in.next("the edit", any1)
-	if u.Snapshot || len(u.Jobs) != 1 || u.Jobs[0].Job.Generation != 2 || !u.Jobs[0].State.Cursor.Equal(noon.Add(time.Minute)) || u.JobsRevision != e.Job.Revision {
+	if u.Snapshot || len(u.Jobs) != 1 || u.Jobs[0].Job.Generation != 2 || !u.Jobs[0].State.Cursor.Equal(noon.Add(time.Minute)) || u.Edits != 2 {
 		w.Errorf("got %+v, want the edit with the state whose books it closed", u)
 	}
 	t, err := w.trigger(name, "x", "ann")
 	w.must(err)
 	u = in.next("the trigger", any1)
-	if len(u.Triggers) != 1 || u.Triggers[0].Job != name || u.Triggers[0].Trigger.ID != t.Firing.Trigger || u.TriggersRevision != u.Triggers[0].Trigger.Revision {
+	if len(u.Triggers) != 1 || u.Triggers[0].Job != name || u.Triggers[0].Trigger.ID != t.Firing.Trigger || u.Edits != 2 {
 		w.Errorf("got %+v, want the trigger", u)
 	}
 	_, err = w.store.Cancel(w.ctx, name, t.Firing, "", at(noon))
@@ -278,7 +278,10 @@ func marksTellTheNewestChange(w *world) {
 	w.must(err)
 	shard := scheduler.ShardOf(r.Job.Name)
 	u := w.read(r.Job.Name)
-	if m.Jobs[shard] != r.Job.Revision || len(m.Jobs) != 2 || m.Triggers[shard] != u.Triggers[0].Trigger.Revision || len(m.Triggers) != 1 || m.Revision < m.Jobs[shard] {
-		w.Errorf("got %+v, want job %d and trigger %s at %d in shard %s", m, r.Job.Revision, t.Firing, u.Triggers[0].Trigger.Revision, shard)
+	waiting := len(m.Waiting) == 1 && m.Waiting[0].Job == r.Job.Name && m.Waiting[0].Trigger == scheduler.Trigger{
+		ID: t.Firing.Trigger, Revision: u.Triggers[0].Trigger.Revision,
+	}
+	if m.Edits[shard] != 1 || len(m.Edits) != 2 || !waiting || m.Revision < r.Job.Revision {
+		w.Errorf("got %+v, want one edit in shard %s, and trigger %s", m, shard, t.Firing)
 	}
 }
