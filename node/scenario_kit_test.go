@@ -50,6 +50,19 @@ func (c *bentClock) step(by time.Duration) {
 	c.wall += by
 }
 
+// suspend stops both clocks, as a machine that sleeps does; wake has them jump to where they would be.
+func (c *bentClock) suspend(now scheduler.Reading) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = &now
+}
+
+func (c *bentClock) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = nil
+}
+
 // newScene starts members at a date and waits until they are ready.
 func newScene(t *testing.T, from string, names ...string) *scene {
 	t.Helper()
