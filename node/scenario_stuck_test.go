@@ -83,12 +83,12 @@ func TestSA40_NothingOfADeadMemberIsInFlightForEver(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		granted, started := 0, 0 // and then killed
-		for range 30 { // six jobs at a time
+		for range 30 {           // six jobs at a time
 			for _, m := range s.members {
 				m.link.Delay(10*time.Millisecond, 10*time.Millisecond) // a claim takes 20 ms, and its record too
 			}
 			victim := s.owner(jobs[rng.IntN(len(jobs))])
-			s.until(s.next(2*time.Second, time.Second).Add(time.Duration(rng.IntN(90)) * time.Millisecond))
+			s.until(s.next(2*time.Second, time.Second).Add(time.Duration(8+rng.IntN(60)) * time.Millisecond))
 			for _, job := range jobs {
 				g := s.granted(job)
 				if last := g[len(g)-1]; last.by == victim.cfg.Name && s.wall().Sub(last.at) < 90*time.Millisecond {
