@@ -15,6 +15,7 @@ import (
 type asked struct {
 	name      string
 	period    time.Duration // a second, ten seconds or a minute; 0 means only when triggered
+	start     time.Time     // of the schedule; zero means at once
 	sleep     time.Duration
 	exit      int
 	stubborn  bool   // goes on when it is told to stop
@@ -36,6 +37,9 @@ func (a asked) document(end time.Time) map[string]any {
 		delete(schedule, "end")
 	} else {
 		schedule["cron"] = []string{expressions[a.period]}
+	}
+	if !a.start.IsZero() {
+		schedule["start"] = a.start.Format(time.RFC3339)
 	}
 	env := map[string]string{}
 	if a.sleep > 0 {
@@ -95,7 +99,7 @@ func (c *cluster) apply(end time.Time, jobs ...asked) {
 			attempts = 3
 		}
 		c.plans = append(c.plans, history.Plan{
-			Job: a.name, Period: a.period, Applied: applied, Acknowledged: time.Now(), End: end, Attempts: attempts, Kept: a.keep(),
+			Job: a.name, Period: a.period, Applied: applied, Acknowledged: time.Now(), Start: a.start, End: end, Attempts: attempts, Kept: a.keep(),
 			Handler: a.handler != "",
 		})
 	}

@@ -393,6 +393,17 @@ func TestTheOracleCountsMultiples(t *testing.T) {
 	}
 }
 
+func TestNothingIsDueBeforeTheScheduleStarts(t *testing.T) {
+	t.Parallel()
+	p := history.Plan{Period: time.Second, Start: at(3), End: at(5)}
+	if diff := cmp.Diff([]time.Time{at(3), at(4)}, p.Due(at(0.5))); diff != "" {
+		t.Errorf("due (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]time.Time{at(4)}, p.Due(at(3.5))); diff != "" {
+		t.Errorf("due when created after the start (-want +got):\n%s", diff)
+	}
+}
+
 func TestALineCutOffByAKillIsNoLine(t *testing.T) {
 	t.Parallel()
 	lines, err := history.ReadLines(strings.NewReader(`{"ev":"start","boot":5}` + "\n" + `{"ev":"en`))

@@ -165,8 +165,9 @@ type Plan struct {
 	Triggers int
 	// Applied and Acknowledged are when the apply was called, and when it had returned.
 	Applied, Acknowledged time.Time
-	// End is the schedule's: no instant at or after it. Required with a period.
-	End time.Time
+	// Start and End are the schedule's: no instant before the one, nor at or after the other. End is
+	// required with a period.
+	Start, End time.Time
 	// Attempts is the most attempts that a firing may have: 1, unless onLost is retry.
 	Attempts int
 	// Kept is history.limit: so many runs must still be there.
@@ -179,6 +180,9 @@ type Plan struct {
 func (p Plan) Due(created time.Time) []time.Time {
 	if p.Period == 0 {
 		return nil
+	}
+	if before := p.Start.Add(-time.Nanosecond); created.Before(before) {
+		created = before
 	}
 	return Instants(p.Period, created, p.End)
 }
