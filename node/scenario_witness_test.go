@@ -204,13 +204,17 @@ func (s *scene) verdicts(job scheduler.Job) map[string]int64 {
 	}
 	sums := map[string]int64{}
 	for _, c := range view.State.Counters {
-		name := string(c.Verdict)
-		if c.Reason != "" {
-			name += "(" + string(c.Reason) + ")"
-		}
-		sums[name] += c.Count
+		sums[verdictName(c.Verdict, c.Reason)] += c.Count
 	}
 	return sums
+}
+
+// verdictName is a verdict with its reason.
+func verdictName(v scheduler.Verdict, r scheduler.Reason) string {
+	if r == "" {
+		return string(v)
+	}
+	return string(v) + "(" + string(r) + ")"
 }
 
 // sum is how many firings the verdicts are of.
