@@ -34,10 +34,6 @@ func (n *Node) Drain(ctx context.Context) (already bool, err error) {
 // told a second time.
 func (n *Node) drain(ctx context.Context) {
 	n.log.Info("draining", "limit", n.cfg.DrainTimeout)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := context.AfterFunc(n.killed, cancel)
-	defer stop()
 	wait, done := context.WithTimeout(ctx, n.cfg.DrainTimeout) // the hand-over counts towards it
 	defer done()
 

@@ -46,9 +46,9 @@ type Node struct {
 	runEvents   *broadcast
 	dispatching *dispatcher
 	metrics     *metrics
-	marksWanted chan struct{}   // size 1: one token asks for a look at the marks
-	killed      context.Context // ends when the node is told to stop at once
-	kill        context.CancelFunc
+	marksWanted chan struct{} // size 1: one token asks for a look at the marks
+	killed      chan struct{} // closed by kill: the node is told to stop at once
+	kill        func()
 
 	// Set by Run before anything else starts.
 	sessions *election.Sessions
@@ -93,12 +93,12 @@ func New(cfg Config) (*Node, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = election.BootClock()
 	}
-	killed, kill := context.WithCancel(context.Background()) // ended by Kill, or with Run
+	killed := make(chan struct{})
 	n := &Node{
 		cfg: cfg, log: cfg.Logger.With("member", cfg.Name),
 		store: store.New(cfg.Client, store.Config{Prefix: cfg.Prefix, Logger: cfg.Logger}),
 		inbox: newInbox(), held: newHoldings(), pulse: newPulse(), runEvents: newBroadcast(),
-		dispatching: newDispatcher(), marksWanted: make(chan struct{}, 1), killed: killed, kill: kill,
+		dispatching: newDispatcher(), marksWanted: make(chan struct{}, 1), killed: killed, kill: sync.OnceFunc(func() { close(killed) }),
 		view: newView(), handlers: map[string]Handler{},
 	}
 	n.metrics = newMetrics(n, cfg.Metrics)
@@ -143,8 +143,13 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	defer endMiddle()
 	life, endLife := context.WithCancel(middle)
 	defer endLife()
-	stopOnKill := context.AfterFunc(n.killed, endLife)
-	defer stopOnKill()
+	n.followers.Go(func() {
+		select {
+		case <-n.killed:
+			endLife()
+		case <-life.Done():
+		}
+	})
 
 	if err := n.open(life); err != nil {
 		return err
@@ -193,7 +198,7 @@ func (n *Node) waitFor(group *sync.WaitGroup, what string) {
 	case <-ended:
 		return
 	case <-limit.C:
-	case <-n.killed.Done():
+	case <-n.killed:
 		select {
 		case <-ended:
 			return
@@ -206,6 +211,15 @@ func (n *Node) waitFor(group *sync.WaitGroup, what string) {
 // Kill stops a running node at once: attempts are killed, and what cannot be written any more is
 // kept in the spool. It is the second SIGTERM.
 func (n *Node) Kill() { n.kill() }
+
+func (n *Node) wasKilled() bool {
+	select {
+	case <-n.killed:
+		return true
+	default:
+		return false
+	}
+}
 
 // open takes the data folder and makes what lives in it.
 func (n *Node) open(life context.Context) (err error) {
@@ -297,7 +311,7 @@ func (n *Node) initialise(ctx context.Context) error {
 			n.meta.Store(&meta)
 			n.say("")
 			return nil
-		case ctx.Err() != nil || n.killed.Err() != nil:
+		case ctx.Err() != nil || n.wasKilled():
 			return nil
 		}
 		if try == 0 {
@@ -330,7 +344,7 @@ func (n *Node) live(ctx, life context.Context, ended <-chan error) error {
 			err = errors.New("the sessions ended by themselves")
 		}
 		return err
-	case <-n.killed.Done():
+	case <-n.killed:
 	case <-ctx.Done():
 		n.drain(life)
 	}

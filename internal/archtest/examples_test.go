@@ -141,13 +141,6 @@ func placeExamples() []example {
 		{"contexts", "made in a library", one("store/a.go", `package store
 			import "context"
 			var ctx = context.Background()`), "uses context.Background"},
-		{"contexts", "a method that is named as an exception", one("node/a.go", `package node
-			import "context"
-			type T struct{}
-			func (T) New() { _ = context.Background() }`), "uses context.Background"},
-		{"contexts", "an exception", one("node/a.go", `package node
-			import "context"
-			func New() { _ = context.Background() }`), ""},
 		{"contexts", "put off", one("api/a.go", `package api
 			import "context"
 			var ctx = context.TODO()`), "uses context.TODO"},

@@ -188,16 +188,6 @@ func (f *File) Names(n ast.Node) string {
 	return f.names[ident.Name] + "." + selector.Sel.Name
 }
 
-// function is the name of the function, not a method, that a position lies in; "" if there is none.
-func (f *File) function(pos token.Pos) string {
-	for _, decl := range f.Syntax.Decls {
-		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Pos() <= pos && pos < fn.End() {
-			return fn.Name.Name
-		}
-	}
-	return ""
-}
-
 func importPath(spec *ast.ImportSpec) string {
 	p, err := strconv.Unquote(spec.Path.Value)
 	if err != nil {

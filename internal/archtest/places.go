@@ -45,11 +45,6 @@ func checkZones(m *Module) []Breach {
 	return found
 }
 
-// rootContexts are functions that make a context because nobody could hand them one, and why.
-var rootContexts = map[string]string{
-	"node.New": "Kill ends it, also before Run has brought a context",
-}
-
 func checkContexts(m *Module) []Breach {
 	var found []Breach
 	m.code(func(p *Package, f *File, n ast.Node) {
@@ -58,9 +53,6 @@ func checkContexts(m *Module) []Breach {
 		}
 		switch name := f.Names(n); name {
 		case "context.Background", "context.TODO":
-			if rootContexts[p.Path+"."+f.function(n.Pos())] != "" {
-				return
-			}
 			found = append(found, m.breach(n.Pos(), "uses %s: take the context as the first parameter", name))
 		case "context.WithoutCancel":
 			if !m.commented(f, n.Pos()) {
