@@ -214,3 +214,27 @@ func TestAttemptOfARegainedShardIsSettled(t *testing.T) {
 		time.Sleep(11 * time.Minute) // until the handlers are done: a bubble leaves nobody behind
 	})
 }
+
+// TestTriggerIsSeenThoughItOvertakesItsJob: definitions and triggers are watched apart, so that the event of
+// a trigger may come before that of its job.
+func TestTriggerIsSeenThoughItOvertakesItsJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		m := b.join("only")
+		b.ready()
+		b.apply(handlerJob("first", time.Hour, "work", "")) // brings the pool, and with it new snapshots
+		time.Sleep(time.Second)
+		const jobs = 40
+		for i := range jobs {
+			job := b.apply(handlerJob(fmt.Sprintf("new-%d", i), time.Hour, "work", ""))
+			if _, err := m.Trigger(t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: job.Name.Name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		if n := len(b.witnessed()); n != jobs {
+			t.Errorf("%d of %d triggers were started", n, jobs)
+		}
+	})
+}

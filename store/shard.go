@@ -127,7 +127,8 @@ func (f *shardFollower) list(ctx context.Context) (int64, error) {
 }
 
 // take reads changes. States are not watched, for their owner is their writer; but an edit closes the
-// books in the state, and a new job has one, so the state is read beside each changed definition.
+// books in the state, and a new job has one, so the state is read beside each changed definition. So are
+// the triggers that wait: their watch may have been faster, when nobody knew the job yet.
 func (f *shardFollower) take(ctx context.Context, events []*clientv3.Event) error {
 	s := f.store
 	u := ShardUpdate{Shard: f.shard}
@@ -144,7 +145,7 @@ func (f *shardFollower) take(ctx context.Context, events []*clientv3.Event) erro
 			u.jobPut(s, e.Kv)
 		}
 	}
-	if err := f.readStates(ctx, &u); err != nil {
+	if err := f.readBeside(ctx, &u); err != nil {
 		return err
 	}
 	for i, e := range events { // each edit is a transaction, and puts the mark once
@@ -158,22 +159,26 @@ func (f *shardFollower) take(ctx context.Context, events []*clientv3.Event) erro
 	return nil
 }
 
-// readStates reads the states of the changed definitions. A state that is not there, or is another
-// uid's, belongs to a change that is still to come.
-func (f *shardFollower) readStates(ctx context.Context, u *ShardUpdate) error {
-	const batch = 64
+// readBeside reads the states and triggers of the changed definitions. A state that is not there, or is
+// another uid's, belongs to a change that is still to come.
+func (f *shardFollower) readBeside(ctx context.Context, u *ShardUpdate) error {
+	const batch = 32
 	for from := 0; from < len(u.Jobs); from += batch {
 		jobs := u.Jobs[from:min(from+batch, len(u.Jobs))]
-		gets := make([]clientv3.Op, len(jobs))
-		for i, r := range jobs {
-			gets[i] = clientv3.OpGet(f.store.keys.state(f.shard, r.Job.Name))
+		var gets []clientv3.Op
+		for _, r := range jobs {
+			gets = append(gets, clientv3.OpGet(f.store.keys.state(f.shard, r.Job.Name)),
+				clientv3.OpGet(f.store.keys.triggers(f.shard, r.Job.Name), clientv3.WithPrefix()))
 		}
 		resp, err := f.store.read(ctx, gets...)
 		if err != nil {
 			return err
 		}
 		for i := range jobs {
-			u.addState(f.store, from+i, found(resp.Responses, i))
+			u.addState(f.store, from+i, found(resp.Responses, 2*i))
+			for _, kv := range kvs(resp.Responses, 2*i+1) {
+				u.triggerPut(f.store, kv)
+			}
 		}
 	}
 	return nil
