@@ -182,7 +182,6 @@ func (n *Node) postAnswer(ctx context.Context, f firing, o store.Outcome) {
 	n.inbox.post(func(now scheduler.Reading) {
 		if f.decision.Kind == scheduler.KindBegin {
 			n.view.room.claims--
-			n.roomMade(1)
 		}
 		n.answered(ctx, f, o, now)
 	})
@@ -232,7 +231,7 @@ func (n *Node) end(ctx context.Context, finish store.Finish) (recorded bool, lat
 	}
 }
 
-// letGo gives back what an attempt held, and wakes what waited for the room. A doubted lease under
+// letGo gives back what an attempt held, and wakes the loop for what waits for the room. A doubted lease under
 // which nothing is left is given up, so that what may still be under way under it cannot commit.
 func (n *Node) letGo(h *held) {
 	n.held.remove(h)
@@ -240,7 +239,7 @@ func (n *Node) letGo(h *held) {
 	if n.held.isDoubted(h.lease) && !n.held.under(h.lease) {
 		n.sessions.Retire(h.lease)
 	}
-	n.inbox.post(func(scheduler.Reading) { n.roomMade(1) })
+	n.inbox.post(func(scheduler.Reading) {}) // the next turn sees the room
 }
 
 func withAttempts(run scheduler.Run, past []scheduler.Attempt, last scheduler.Attempt) scheduler.Run {

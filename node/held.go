@@ -127,11 +127,14 @@ func (h *holdings) cancelAttempt(f scheduler.Firing, token int64) bool {
 	return false
 }
 
-// count returns how many command and handler attempts are held.
-func (h *holdings) count() (commands, handlers int) {
+// count returns how many attempts of a kind are held.
+func (h *holdings) count(k kind) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.commands, len(h.byNonce) - h.commands
+	if k == commands {
+		return h.commands
+	}
+	return len(h.byNonce) - h.commands
 }
 
 // all returns what is held, in no order.

@@ -41,7 +41,7 @@ func (n *Node) turn(ctx context.Context) time.Duration {
 	}
 
 	n.loaded.Store(n.view.shardsLoaded())
-	n.idleRoom()
+	n.callWaiting()
 	for i, name := range n.view.agenda.Due(now) {
 		if i < maxPlans {
 			n.plan(ctx, name, now)
@@ -52,6 +52,9 @@ func (n *Node) turn(ctx context.Context) time.Duration {
 	sleep := maxSleep
 	if wait, ok := n.view.agenda.Wait(now); ok && wait < sleep {
 		sleep = max(wait, 0)
+	}
+	if n.roomLeft() {
+		sleep = 0
 	}
 	return sleep
 }
@@ -76,26 +79,22 @@ func (n *Node) observeClock(now scheduler.Reading) {
 func (n *Node) plan(ctx context.Context, name scheduler.JobName, now scheduler.Reading) {
 	t := n.view.jobs[name]
 	if t == nil || t.busy || t.stateRevision == 0 || t.unreadable != "" || !n.view.loaded(t.shard) {
-		if n.view.room.forget(name) {
-			n.roomMade(1)
-		}
+		n.view.room.forget(name)
 		return // an event brings it back
 	}
 	endsOnly := !n.clock.Trusted || n.stoppedClaiming.Load()
-	room := n.hasRoom(t.job)
-	plan := scheduler.PlanJob(t.planning(room, endsOnly, n.clock.NotBeyond), now)
+	plan := scheduler.PlanJob(t.planning(true, endsOnly, n.clock.NotBeyond), now)
 	var lease scheduler.LockLease
+	room := true
 	if d := plan.Decision; d != nil && d.Kind == scheduler.KindBegin {
-		var err error
-		if lease, err = n.sessions.LockLease(now); err != nil {
-			room = false
-			plan = scheduler.PlanJob(t.planning(room, endsOnly, n.clock.NotBeyond), now)
+		if lease, room = n.takeRoom(t.job, now); !room {
+			plan = scheduler.PlanJob(t.planning(false, endsOnly, n.clock.NotBeyond), now)
 		}
 	}
-	if !room {
-		n.view.room.wait(name)
-	} else if n.view.room.forget(name) && lease.ID == 0 {
-		n.roomMade(1) // it needs no room any more: the next one's turn
+	if room {
+		n.view.room.forget(name)
+	} else {
+		n.view.room.wait(kindOf(t.job), name)
 	}
 	if plan.Decision != nil {
 		n.send(ctx, t, *plan.Decision, lease)

@@ -21,12 +21,12 @@ func (n *Node) takeSession(ctx context.Context, e election.Event, now scheduler.
 	case election.TermEnded:
 		n.endDispatch()
 	case election.LockLeaseOpened:
-		n.roomMade(election.MaxLocks)
+		n.view.room.leaseless = false
 	case election.LockLeaseRenewed:
 		n.held.trust(e.ID)
 		n.lockCheck.Store(true)
 		n.followers.Go(func() { n.closeForgotten(ctx) })
-		n.roomMade(election.MaxLocks)
+		n.view.room.leaseless = false
 	case election.LockLeaseDoubted:
 		n.held.doubt(e.ID) // grants not yet started are dropped (rule 11)
 		if e.Held == 0 {

@@ -226,8 +226,8 @@ func TestCapacityHoldsBackAndIsSaid(t *testing.T) {
 			b.apply(handlerJob(name, 10*time.Second, "slow", "2s"))
 		}
 		time.Sleep(11 * time.Second)
-		if _, handlers := m.held.count(); handlers != 2 {
-			t.Errorf("%d attempts in flight, want the capacity of 2", handlers)
+		if n := m.held.count(handlers); n != 2 {
+			t.Errorf("%d attempts in flight, want the capacity of 2", n)
 		}
 		time.Sleep(5 * time.Second)
 		if n := len(b.witnessed()); n != 4 {

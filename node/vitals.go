@@ -59,6 +59,5 @@ func (n *Node) Alive() error {
 
 // full says whether a kind of attempt has no room left.
 func (n *Node) full() bool {
-	commands, handlers := n.held.count()
-	return commands >= n.cfg.Capacity || handlers >= n.cfg.HandlerCapacity
+	return n.held.count(commands) >= n.cfg.Capacity || n.held.count(handlers) >= n.cfg.HandlerCapacity
 }
