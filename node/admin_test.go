@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/quorumcron/quorumcron/executor"
 	"github.com/quorumcron/quorumcron/scheduler"
 )
@@ -168,6 +170,36 @@ func TestUnreadableRecordStopsOnlyItsJob(t *testing.T) {
 		status, err := b.any().Status(t.Context())
 		if err != nil || len(status.Quarantined) != 1 {
 			t.Errorf("status reports %v, %v; want the unreadable record", status.Quarantined, err)
+		}
+	})
+}
+
+func TestUnreadableTriggerStopsNotEvenItsJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		metrics := prometheus.NewRegistry()
+		b.join("only", func(c *Config) { c.Metrics = metrics })
+		b.ready()
+		job := b.apply(handlerJob("asked", time.Second, "work", ""))
+		time.Sleep(2500 * time.Millisecond)
+		key := "/quorumcron/triggers/" + fmt.Sprintf("%02x", uint8(scheduler.ShardOf(job.Name))) + "/" + job.Name.String() + "/strange"
+		if _, err := b.etcd.Client(t.Context()).Put(t.Context(), key, "\xff\xff not a trigger"); err != nil {
+			t.Fatal(err)
+		}
+		put := time.Now()
+		time.Sleep(3 * marksEvery)
+		if n := b.startsAfter(job, put); n < 179 {
+			t.Errorf("%d starts in three minutes, want 180", n)
+		}
+		families, err := metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if v := f.GetMetric()[0].GetCounter().GetValue(); f.GetName() == "quorumcron_records_quarantined_total" && v != 1 {
+				t.Errorf("%g unreadable records are counted, want 1", v)
+			}
 		}
 	})
 }

@@ -160,7 +160,16 @@ func (n *Node) takeUpdate(ctx context.Context, u store.ShardUpdate, now schedule
 		}
 	}
 	for _, q := range u.Quarantined {
-		n.quarantine(q.Key, q.Job, q.Err)
+		if t := n.view.jobs[q.Job]; q.Trigger == "" {
+			n.quarantine(q.Key, q.Job, q.Err)
+		} else if t != nil && !t.strange[q.Trigger] {
+			if t.strange == nil {
+				t.strange = map[string]bool{}
+			}
+			t.strange[q.Trigger] = true
+			n.metrics.quarantined.Inc()
+			n.log.Error("trigger unreadable, its job goes on", "job", q.Job.String(), "key", q.Key, "err", q.Err)
+		}
 	}
 }
 

@@ -129,7 +129,7 @@ func (n *Node) compareMarks(ctx context.Context, marks store.Marks, rules store.
 	for _, w := range marks.Waiting {
 		known := func(tr scheduler.Trigger) bool { return tr.ID == w.Trigger.ID }
 		t := n.view.jobs[w.Job]
-		if t == nil || t.busy || !n.view.loaded(t.shard) || slices.ContainsFunc(t.triggers, known) {
+		if t == nil || t.busy || !n.view.loaded(t.shard) || t.strange[w.Trigger.ID] || slices.ContainsFunc(t.triggers, known) {
 			continue
 		}
 		// It has been taken in the last seconds, or its event was lost.

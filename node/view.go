@@ -48,6 +48,7 @@ type tracked struct {
 	pool      string
 	timetable *cron.Timetable
 	triggers  []scheduler.Trigger
+	strange   map[string]bool // ids of triggers that cannot be read; nil for nearly every job
 
 	state         scheduler.State
 	stateRevision int64 // 0: not known yet, nothing is planned

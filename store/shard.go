@@ -48,11 +48,13 @@ type WaitingTrigger struct {
 	Trigger scheduler.Trigger
 }
 
-// Quarantined is a record that cannot be read. It stops nothing but itself.
+// Quarantined is a record that cannot be read. It stops nothing but itself: of a job's records, the
+// definition and the state stop the job, a trigger does not.
 type Quarantined struct {
-	Key string            // below the prefix
-	Job scheduler.JobName // whose record it is; zero if the key does not tell
-	Err error
+	Key     string            // below the prefix
+	Job     scheduler.JobName // whose record it is; zero if the key does not tell
+	Trigger string            // the id, if it is a trigger
+	Err     error
 }
 
 // FollowShard delivers a snapshot of the shard at a revision of at least atLeast, then every change,
@@ -238,8 +240,8 @@ func (u *ShardUpdate) quarantine(s *Store, kv *mvccpb.KeyValue, err error) {
 			q.Job = name
 		}
 	}
-	if _, name, _, ok := s.keys.parseTrigger(key); ok {
-		q.Job = name
+	if _, name, id, ok := s.keys.parseTrigger(key); ok {
+		q.Job, q.Trigger = name, id
 	}
 	u.Quarantined = append(u.Quarantined, q)
 }
