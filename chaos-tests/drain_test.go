@@ -33,10 +33,13 @@ func TestStoppingNodesLoseNothing(t *testing.T) {
 	victim := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n != dispatcher })]
 	c.triggerAll("long0")
 	stopped := span{from: time.Now(), to: begin.Add(24 * time.Second)}
-	victim.drain()
+	told := victim.drain()
+	victim.ranOn("long", told)
 
 	c.triggerAll("long1")
-	c.dispatcher().drain()
+	dispatcher = c.dispatcher()
+	told = dispatcher.drain()
+	dispatcher.ranOn("long", told)
 
 	h := c.settle(foldAlone + onTime)
 	c.noViolations(h.Check())
@@ -85,11 +88,10 @@ func (c *cluster) triggerAll(prefix string) {
 	})
 }
 
-// drain stops a node by SIGTERM while commands run there: it must be not ready at once, wait for them,
-// and end well.
-func (n *node) drain() {
+// drain stops a node by SIGTERM, and returns when: it must be not ready at once, and end well.
+func (n *node) drain() (told time.Time) {
 	n.c.t.Helper()
-	told := time.Now()
+	told = time.Now()
 	n.signal(syscall.SIGTERM)
 	eventually(n.c.t, time.Second, n.name+" not ready once it was told to stop", func() error {
 		if ready, text := n.readiness(); ready {
@@ -101,15 +103,18 @@ func (n *node) drain() {
 		n.c.t.Errorf("%s ended with exit code %d when it was told to stop", n.name, code)
 	}
 	n.c.t.Logf("%s ended %s after SIGTERM", n.name, time.Since(told).Round(time.Millisecond))
-	running := 0
+	return told
+}
+
+// ranOn checks that commands of jobs whose name begins so went on to their end after a moment.
+func (n *node) ranOn(prefix string, since time.Time) {
+	n.c.t.Helper()
 	for _, l := range n.c.lines() {
-		if l.Node == n.name && l.Event == history.End && strings.HasPrefix(l.Job, "long") && l.Wall().After(told) {
-			running++
+		if l.Node == n.name && l.Event == history.End && strings.HasPrefix(l.Job, prefix) && l.Wall().After(since) {
+			return
 		}
 	}
-	if running == 0 {
-		n.c.t.Errorf("nothing ran on %s when it was told to stop: nothing is shown", n.name)
-	}
+	n.c.t.Errorf("nothing ran on %s when it was told to stop: nothing is shown", n.name)
 }
 
 // span is a time from a moment to another.

@@ -161,14 +161,22 @@ func tail(path string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
+// given are the addresses that freeAddress has returned: one whose process has not started yet, or is
+// down, looks free.
+var given = map[string]bool{}
+
 // freeAddress finds a port on loopback below the range from which the system gives out ports, so that
 // nobody takes it while its process is down.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(10000))
+		if given[addr] {
+			continue
+		}
 		if l, err := net.Listen("tcp", addr); err == nil {
 			l.Close()
+			given[addr] = true
 			return addr
 		}
 	}
