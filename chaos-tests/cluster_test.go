@@ -44,7 +44,7 @@ type cluster struct {
 // should have died and did not fails the test.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	real(t)
+	realProcesses(t)
 	c := &cluster{t: t, dir: t.TempDir()}
 	t.Cleanup(c.sweep) // runs after the cleanups of all processes, which are started later
 	return c

@@ -50,8 +50,8 @@ func runAll(m *testing.M) int {
 	return m.Run()
 }
 
-// real skips a test of real processes where it is not wanted.
-func real(t *testing.T) {
+// realProcesses skips a test of real processes where it is not wanted.
+func realProcesses(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("runs real processes for a while")
