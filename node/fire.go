@@ -30,6 +30,12 @@ func (n *Node) fire(ctx, attempt context.Context, f firing) {
 	h := f.held
 	defer h.cancel(nil)
 	defer n.letGo(h)
+	canceled := false // and the cancel is removed
+	defer func() {
+		if h.askedToEnd() && !canceled {
+			n.dropCancel(ctx, h.firing)
+		}
+	}()
 
 	// claim: one transaction puts state and lock, or nothing.
 	begun := n.cfg.Clock()
@@ -67,10 +73,11 @@ func (n *Node) fire(ctx, attempt context.Context, f firing) {
 	line.Message, line.ExitCode = result.Message, result.ExitCode
 	run = withAttempts(run, entry.Past, line)
 	run.Output, run.OutputBytes, run.OutputDropped = result.Output, result.OutputBytes, result.OutputDropped
-	n.record(ctx, f, entry, store.Finish{
+	finish := store.Finish{
 		Lock: lock, Shard: f.shard, Job: f.job.Name, Run: run, Slot: run.Slot,
 		Canceled: errors.Is(context.Cause(attempt), executor.ErrCanceled),
-	})
+	}
+	canceled = n.record(ctx, f, entry, finish) && finish.Canceled
 }
 
 // mayStart says whether a grant is young and sure enough to be acted on. A grant that had to be
@@ -191,17 +198,18 @@ func (n *Node) postAnswer(ctx context.Context, f firing, o store.Outcome) {
 // so that a restart does not lose it.
 const recordPatience = 5 * time.Second
 
-// record writes the end of an attempt: Finish while the lock is there, else as a late result (rule 6).
-func (n *Node) record(ctx context.Context, f firing, entry scheduler.Entry, finish store.Finish) {
+// record writes the end of an attempt: Finish while the lock is there, else as a late result (rule 6). It
+// reports whether Finish was the way.
+func (n *Node) record(ctx context.Context, f firing, entry scheduler.Entry, finish store.Finish) (finished bool) {
 	spooled := n.spoolLater(finish, recordPatience)
 	recorded, late, err := n.end(ctx, finish)
 	if kept := spooled(err == nil); err != nil {
 		n.log.Warn("result not recorded yet", "job", f.job.Name.String(), "firing", finish.Lock.Firing.String(),
 			"kept", kept, "err", err)
-		return
+		return false
 	}
 	switch {
-	case recorded:
+	case recorded, late.Recorded && late.StateRevision == 0: // the latter: by a copy whose answer was lost
 		n.inbox.post(func(now scheduler.Reading) { n.recordSeen(f.job, entry, finish.Run, now) })
 	case late.Recorded:
 		n.log.Info("late result recorded", "job", f.job.Name.String(), "firing", finish.Lock.Firing.String())
@@ -215,6 +223,7 @@ func (n *Node) record(ctx context.Context, f firing, entry scheduler.Entry, fini
 		n.metrics.recorded(finish.Run.Last().Verdict)
 	}
 	n.runEvents.publish(scheduler.RunEvent{Run: finish.Run, Finished: true})
+	return recorded
 }
 
 // end writes the end of an attempt, whichever way is open. It tries until it is known, or ctx ends.
@@ -231,13 +240,14 @@ func (n *Node) end(ctx context.Context, finish store.Finish) (recorded bool, lat
 	}
 }
 
-// letGo gives back what an attempt held, and wakes the loop for what waits for the room. A doubted lease under
-// which nothing is left is given up, so that what may still be under way under it cannot commit.
+// letGo gives back what an attempt held, and wakes the loop for what waits for the room. A doubted lease
+// under which nothing is left is given up, so that what may still be under way under it cannot commit.
 func (n *Node) letGo(h *held) {
 	n.held.remove(h)
 	n.sessions.Release(h.lease)
 	if n.held.isDoubted(h.lease) && !n.held.under(h.lease) {
 		n.sessions.Retire(h.lease)
+		n.held.trust(h.lease) // nothing is granted under it any more, or it has been renewed
 	}
 	n.inbox.post(func(scheduler.Reading) {}) // the next turn sees the room
 }

@@ -20,7 +20,7 @@ type held struct {
 	cancel  context.CancelCauseFunc // ends the attempt
 
 	mu              sync.Mutex // guards the two below
-	token, canceled int64      // of the grant once it is known; of the attempt that somebody wants to end
+	token, canceled int64      // of the grant once it is known; of the attempt that a cancel named, 0 for none
 }
 
 // granted notes the token of the grant, and ends the attempt if that has been asked for already: the
@@ -38,15 +38,21 @@ func (a *held) granted(token int64) {
 func (a *held) wanted(token int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch a.token {
-	case token:
-		a.cancel(executor.ErrCanceled)
-	case 0:
-		a.canceled = token
-	default:
+	if a.token != 0 && a.token != token {
 		return false
 	}
+	a.canceled = token
+	if a.token == token {
+		a.cancel(executor.ErrCanceled)
+	}
 	return true
+}
+
+// askedToEnd says whether a cancel was taken for this attempt.
+func (a *held) askedToEnd() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.canceled != 0
 }
 
 // kind is the executor's name, for metrics.
@@ -61,18 +67,20 @@ func (a *held) kind() string {
 type holdings struct {
 	mu       sync.Mutex // guards the fields below
 	byNonce  map[string]*held
+	firings  map[scheduler.Firing]int // how many are held of each
 	commands int
 	doubted  map[int64]bool // lock leases that are not to be started under any more
 }
 
 func newHoldings() *holdings {
-	return &holdings{byNonce: map[string]*held{}, doubted: map[int64]bool{}}
+	return &holdings{byNonce: map[string]*held{}, firings: map[scheduler.Firing]int{}, doubted: map[int64]bool{}}
 }
 
 func (h *holdings) add(a *held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.byNonce[a.nonce] = a
+	h.firings[a.firing]++
 	if a.command {
 		h.commands++
 	}
@@ -85,6 +93,9 @@ func (h *holdings) remove(a *held) {
 		return
 	}
 	delete(h.byNonce, a.nonce)
+	if h.firings[a.firing]--; h.firings[a.firing] == 0 {
+		delete(h.firings, a.firing)
+	}
 	if a.command {
 		h.commands--
 	}
@@ -105,16 +116,11 @@ func (h *holdings) sound(nonce string) bool {
 	return a != nil && !h.doubted[a.lease]
 }
 
-// find returns the attempt of a firing that is held, or nil.
-func (h *holdings) find(f scheduler.Firing) *held {
+// of says whether an attempt of the firing is held.
+func (h *holdings) of(f scheduler.Firing) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, a := range h.byNonce {
-		if a.firing == f {
-			return a
-		}
-	}
-	return nil
+	return h.firings[f] > 0
 }
 
 // cancelAttempt ends the attempt of a firing that has the token. It reports whether one may have it.

@@ -151,7 +151,10 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		}
 	})
 
-	if err := n.open(life); err != nil {
+	if err := n.open(ctx, life); err != nil {
+		if ctx.Err() != nil && errors.Is(err, election.ErrFolderLingers) {
+			return nil // told to stop while it waited
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, n.close()) }()
@@ -221,11 +224,11 @@ func (n *Node) wasKilled() bool {
 	}
 }
 
-// open takes the data folder and makes what lives in it.
-func (n *Node) open(life context.Context) (err error) {
+// open takes the data folder, waiting for it until ctx ends, and makes what lives in it.
+func (n *Node) open(ctx, life context.Context) (err error) {
 	var lock *os.File
 	if n.cfg.DataDir != "" {
-		if n.folder, err = n.openFolder(life); err != nil {
+		if n.folder, err = n.openFolder(ctx); err != nil {
 			return err
 		}
 		lock = n.folder.File()

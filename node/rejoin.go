@@ -28,10 +28,11 @@ func (n *Node) takeSession(ctx context.Context, e election.Event, now scheduler.
 		n.followers.Go(func() { n.closeForgotten(ctx) })
 		n.view.room.leaseless = false
 	case election.LockLeaseDoubted:
-		n.held.doubt(e.ID) // grants not yet started are dropped (rule 11)
 		if e.Held == 0 {
 			n.sessions.Retire(e.ID)
+			return
 		}
+		n.held.doubt(e.ID) // grants not yet started are dropped (rule 11)
 	case election.LockLeaseLost:
 		n.lockLeaseLost(e.ID, now)
 	}
@@ -52,6 +53,10 @@ func (n *Node) joined(ctx context.Context, e election.Joined) {
 // lockLeaseLost notes that the locks under a lease are gone. What runs under it goes on until its
 // deadlines; the entries are settled as anybody's whose lock is gone.
 func (n *Node) lockLeaseLost(lease int64, now scheduler.Reading) {
+	if !n.held.under(lease) {
+		n.held.trust(lease)
+		return
+	}
 	n.held.doubt(lease)
 	for _, h := range n.held.all() {
 		t := n.view.jobs[h.job]

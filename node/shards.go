@@ -50,9 +50,10 @@ func (n *Node) own(ctx context.Context, r store.Rules) {
 	kept := map[scheduler.Shard]bool{}
 	named := false
 	for pool, a := range r.Assignments {
-		// With a version left out, somebody else may have owned a shard of ours in between.
+		// With a version left out, or the pool taken away and made again, somebody else may have owned a
+		// shard of ours in between.
 		named = named || slices.Contains(a.Members, self)
-		missed := r.Versions[pool] > v.versions[pool]+1
+		missed := r.Versions[pool]-v.versions[pool] > 1 || r.Versions[pool] < v.versions[pool]
 		for s := range scheduler.ShardCount {
 			shard := scheduler.Shard(s)
 			if self == "" || a.Owner(shard) != self {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/quorumcron/quorumcron/election"
 	"github.com/quorumcron/quorumcron/internal/memetcd"
 	"github.com/quorumcron/quorumcron/scheduler"
 )
@@ -57,6 +60,34 @@ func TestStopWaitsForAClaimThatIsBeingPlanned(t *testing.T) {
 		}
 		if n := len(b.witnessed()); n != 1 {
 			t.Errorf("%d starts, want the one that was claimed when the stop came", n)
+		}
+		m.end()
+		delete(b.members, "only")
+	})
+}
+
+func TestStopEndsTheWaitForAFormerProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		dir := t.TempDir()
+		former, err := election.OpenFolder(dir) // as its supervisor holds it while it kills commands
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer former.Close()
+		if err := os.WriteFile(filepath.Join(dir, "lock"), []byte("999999999\n"), 0o600); err != nil { // a process that is dead
+			t.Fatal(err)
+		}
+		m := b.join("only", func(c *Config) { c.DataDir = dir })
+		time.Sleep(time.Second)
+		m.stop()
+		asked := time.Now()
+		if err := <-m.done; err != nil {
+			t.Errorf("a stop that was asked for: %v", err)
+		}
+		if took := time.Since(asked); took > time.Second {
+			t.Errorf("the stop took %s", took)
 		}
 		m.end()
 		delete(b.members, "only")

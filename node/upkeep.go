@@ -36,7 +36,7 @@ func (n *Node) closeForgotten(ctx context.Context) {
 	for _, keys := range listed {
 		for _, key := range keys {
 			firing, _, ok := n.store.ParseLock(key)
-			if !ok || n.held.find(firing) != nil {
+			if !ok || n.held.of(firing) {
 				continue
 			}
 			if err := n.closeLock(ctx, key); err != nil && ctx.Err() == nil {
@@ -198,7 +198,10 @@ func (n *Node) sendSpooled(ctx context.Context) {
 		} else if recorded, late, err := n.end(ctx, r.Finish); err != nil {
 			n.log.Warn("spooled result not recorded yet", "id", e.ID, "err", err)
 			continue
-		} else if !recorded && !late.Recorded {
+		} else if late.Recorded {
+			job := scheduler.Job{Name: r.Finish.Job, UID: r.Finish.Lock.Firing.UID}
+			n.inbox.post(func(now scheduler.Reading) { n.stateSeen(ctx, job, late.State, late.StateRevision, now) })
+		} else if !recorded {
 			n.metrics.resultsDropped.Inc()
 			n.log.Warn("late result dropped", "firing", r.Finish.Lock.Firing.String(), "why", late.Dropped)
 		}
@@ -216,8 +219,14 @@ func (n *Node) followCancels(ctx context.Context) {
 			n.log.Info("attempt canceled", "job", c.Job.String(), "firing", c.Firing.String(), "caller", c.Caller)
 			return
 		}
-		if err := n.store.DropCancel(ctx, n.cfg.Name, c.Firing); err != nil && ctx.Err() == nil {
-			n.log.Debug("cancel not removed", "firing", c.Firing.String(), "err", err)
-		}
+		n.dropCancel(ctx, c.Firing)
 	})
+}
+
+// dropCancel removes a cancel that came too late. What is left in spite of it goes when the queue is read
+// again.
+func (n *Node) dropCancel(ctx context.Context, f scheduler.Firing) {
+	if err := n.store.DropCancel(ctx, n.cfg.Name, f); err != nil && ctx.Err() == nil {
+		n.log.Debug("cancel not removed", "firing", f.String(), "err", err)
+	}
 }

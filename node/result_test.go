@@ -1,0 +1,134 @@
+package node
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/quorumcron/quorumcron/internal/memetcd"
+	"github.com/quorumcron/quorumcron/scheduler"
+)
+
+// These tests are about what becomes of a result: how it is told, kept, and taken in.
+
+// revokeLocks ends a member's lock leases as an operator, or a bug, would.
+func (b *bubble) revokeLocks(m *bubbleMember) {
+	b.t.Helper()
+	for _, l := range m.sessions.Status().Locks {
+		if _, err := b.etcd.Client(b.t.Context()).Revoke(b.t.Context(), clientv3.LeaseID(l.ID)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func TestLateResultWhoseReplyIsLostBlocksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		m := b.join("only")
+		b.ready()
+		job := b.apply(handlerJob("busy", time.Second, "slow", "3s"))
+		first := b.run(job, 5*time.Second, "running", running)
+		b.revokeLocks(m)
+		m.link.DropReplies(1, func(c memetcd.Call) bool { // of the late result: it writes state and record
+			return memetcd.WritesTo("/quorumcron/state/")(c) && memetcd.WritesTo("/quorumcron/runs/")(c)
+		})
+		b.run(job, 5*time.Second, "recorded late", func(r scheduler.Run) bool {
+			return r.Firing == first.Firing && r.Last().Verdict == scheduler.Succeeded
+		})
+		if m.link.Counts().RepliesDropped == 0 {
+			t.Fatal("no reply was dropped: the test proves nothing")
+		}
+		b.run(job, 2*time.Second, "running again", func(r scheduler.Run) bool {
+			return running(r) && r.Firing != first.Firing
+		})
+	})
+}
+
+func TestCancelThatComesTooLateLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := b.apply(handlerJob("short", time.Hour, "slow", "2s"))
+		receipt, err := b.any().Trigger(t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := b.run(job, 5*time.Second, "running", running)
+		m := b.members[r.Last().Member]
+		finish := m.link.Hold(memetcd.WritesTo("/quorumcron/runs/"))
+		<-finish.Caught() // the attempt has ended, its record is on its way
+		if _, err := b.another(m).Cancel(t.Context(), receipt.Firing); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if _, err := finish.Land(); err != nil {
+			t.Fatal(err)
+		}
+		b.run(job, 2*time.Second, "SUCCEEDED", func(r scheduler.Run) bool { return r.Last().Verdict == scheduler.Succeeded })
+		time.Sleep(time.Second)
+		if n := b.count("queue/"); n != 0 {
+			t.Errorf("%d cancels are left in the queue, want none", n)
+		}
+	})
+}
+
+func TestResultOfAKilledNodeIsRecordedByItsNextLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		dir := t.TempDir()
+		inFolder := func(c *Config) { c.DataDir = dir }
+		m := b.join("only", inFolder)
+		b.ready()
+		job := b.apply(handlerJob("busy", 20*time.Second, "slow", "3s"))
+		first := b.run(job, 25*time.Second, "running", running)
+		m.link.Refuse()
+		time.Sleep(4 * time.Second) // it ends, and nobody can be told
+		b.crash(m)
+		b.join("only", inFolder)
+		b.ready()
+		told := time.Now()
+		b.run(job, time.Second, "SUCCEEDED", func(r scheduler.Run) bool {
+			return r.Firing == first.Firing && r.Last().Verdict == scheduler.Succeeded
+		})
+		b.run(job, 25*time.Second, "running again", func(r scheduler.Run) bool {
+			return running(r) && r.Firing != first.Firing
+		})
+		if n := b.startsAfter(job, told); n > 2 {
+			t.Errorf("%d starts", n)
+		}
+		entries, err := b.members["only"].spool.All()
+		if err != nil || len(entries) != 0 {
+			t.Errorf("the spool still holds %d results: %v", len(entries), err)
+		}
+		b.check()
+		b.accounts(job, time.Now().Add(-30*time.Second))
+	})
+}
+
+func TestLostLeasesAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		m := b.join("only")
+		b.ready()
+		b.apply(handlerJob("busy", time.Second, "slow", "700ms"))
+		for range 5 {
+			time.Sleep(5 * time.Second)
+			b.revokeLocks(m)
+			time.Sleep(hold)
+			m.link.Cut()
+			time.Sleep(ttl)
+			m.link.Mend()
+		}
+		time.Sleep(hold + ttl)
+		m.held.mu.Lock()
+		defer m.held.mu.Unlock()
+		if n := len(m.held.doubted); n != 0 {
+			t.Errorf("%d leases are remembered as doubted, want none", n)
+		}
+	})
+}
