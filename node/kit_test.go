@@ -38,7 +38,9 @@ type start struct {
 
 type bubbleMember struct {
 	*Node
-	link *memetcd.Link
+	// impostor ends what a member that was made to believe it is another follows; nil for honest ones.
+	impostor context.CancelFunc
+	link     *memetcd.Link
 	// unreachable says that its link is cut, so that it is not asked.
 	unreachable bool
 	stop        context.CancelFunc
@@ -115,6 +117,7 @@ func (b *bubble) handler(duration func(executor.Identity) time.Duration) Handler
 // leave stops a member and waits for it.
 func (b *bubble) leave(m *bubbleMember) {
 	b.t.Helper()
+	m.unmask()
 	m.stop()
 	if err := <-m.done; err != nil {
 		b.t.Errorf("member %s: %v", m.cfg.Name, err)
@@ -126,11 +129,18 @@ func (b *bubble) leave(m *bubbleMember) {
 // crash ends a member as kill -9 would for etcd: nothing it sends arrives any more.
 func (b *bubble) crash(m *bubbleMember) {
 	b.t.Helper()
+	m.unmask()
 	m.link.Refuse()
 	m.Kill()
 	<-m.done
 	m.end()
 	delete(b.members, m.cfg.Name)
+}
+
+func (m *bubbleMember) unmask() {
+	if m.impostor != nil {
+		m.impostor()
+	}
 }
 
 // close stops every member.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -193,9 +194,11 @@ func (s *scene) impersonate(victim *bubbleMember, members ...*bubbleMember) {
 	victim.inbox.post(func(scheduler.Reading) { id <- victim.memberID })
 	self := <-id
 	for _, m := range members {
+		life, end := context.WithCancel(s.t.Context()) // what it follows as somebody else ends when it leaves
+		m.impostor = end
 		m.inbox.post(func(scheduler.Reading) {
 			m.memberID = self
-			m.own(s.t.Context(), *m.rules.Load())
+			m.own(life, *m.rules.Load())
 		})
 	}
 	time.Sleep(100 * time.Millisecond)
