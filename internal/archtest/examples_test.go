@@ -183,6 +183,39 @@ func placeExamples() []example {
 			`type group struct { outer []clientv3.Cmp }
 			type Group struct { outer []clientv3.Cmp }
 			func write(guards ...clientv3.Cmp) {}`), ""},
+		{"sabotage apart", "the program reads the switch", one("node/a.go", `package node
+			import "github.com/quorumcron/quorumcron/internal/sabotage"
+			var cutMarks = sabotage.On("marks")`), "node: imports internal/sabotage"},
+		{"sabotage apart", "more than switches", map[string]string{
+			"node/sabotage_off.go": "//go:build !sabotage\n\npackage node\n",
+			"node/sabotage_on.go":  "//go:build sabotage\n\npackage node\nfunc helper() {}",
+		}, "on.go:4: holds more than variables"},
+		{"sabotage apart", "a file of another name", map[string]string{
+			"node/extra.go": "//go:build sabotage\n\npackage node\n",
+		}, "node/extra.go: has the tag"},
+		{"sabotage apart", "a switch without its constant", map[string]string{
+			"node/sabotage_off.go": "//go:build !sabotage\n\npackage node\n",
+			"node/sabotage_on.go":  "//go:build sabotage\n\npackage node\nvar cutMarks = sabotage.On(\"marks\")",
+		}, "cutMarks has no counterpart"},
+		{"sabotage apart", "a constant without a reason", map[string]string{
+			"node/a.go":            "package node\nvar looks = !cutMarks",
+			"node/sabotage_off.go": "//go:build !sabotage\n\npackage node\nconst cutMarks = false",
+			"node/sabotage_on.go":  "//go:build sabotage\n\npackage node\nvar cutMarks = sabotage.On(\"marks\")",
+		}, "off.go:4: cutMarks is not false with a reason"},
+		{"sabotage apart", "a switch that nothing asks", map[string]string{
+			"node/a.go":            "package node",
+			"node/sabotage_off.go": "//go:build !sabotage\n\npackage node\n// cutMarks: why.\nconst cutMarks = false",
+			"node/sabotage_on.go":  "//go:build sabotage\n\npackage node\nvar cutMarks = sabotage.On(\"marks\")",
+		}, "off.go:5: nothing asks for cutMarks"},
+		{"sabotage apart", "as it should be", map[string]string{
+			"scheduler/a.go":            "package scheduler\nvar looks = !cutMarks",
+			"scheduler/sabotage_off.go": "//go:build !sabotage\n\npackage scheduler\n// cutMarks: why.\nconst cutMarks = false",
+			"scheduler/sabotage_on.go": "//go:build sabotage\n\npackage scheduler\n" +
+				"import \"github.com/quorumcron/quorumcron/internal/sabotage\"\nvar cutMarks = sabotage.On(\"marks\")",
+		}, ""},
+		{"pure imports", "the sabotaged build is no part of the core", map[string]string{
+			"scheduler/sabotage_on.go": "//go:build sabotage\n\npackage scheduler\nimport _ \"os\"",
+		}, ""},
 		{"no sleeping tests", "a wait for luck", one("node/a_test.go", `package node
 			import "time"
 			func f() { time.Sleep(1) }`), "a_test.go:3: sleeps"},

@@ -42,6 +42,7 @@ type File struct {
 	Path      string // from the module's root
 	Test      bool   // its name ends in _test.go, or it is part of a suite that tests share
 	Generated bool   // it says "Code generated … DO NOT EDIT."
+	Sabotage  bool   // it is built with the tag sabotage only: no part of the program
 	Lines     int
 	Syntax    *ast.File
 	names     map[string]string // local name of an import → its path
@@ -127,6 +128,7 @@ func (m *Module) parseFile(name, text string) (*File, error) {
 		Path:      name,
 		Test:      strings.HasSuffix(name, "_test.go"),
 		Generated: ast.IsGenerated(syntax),
+		Sabotage:  constrained(syntax, "//go:build sabotage"),
 		Lines:     strings.Count(text, "\n"),
 		Syntax:    syntax,
 		names:     map[string]string{},
@@ -144,6 +146,13 @@ func (m *Module) parseFile(name, text string) (*File, error) {
 // several packages import it: storetest, or conformance.
 func suite(name string) bool { return strings.HasSuffix(name, "test") || name == "conformance" }
 
+// constrained says whether the file begins with the build constraint.
+func constrained(syntax *ast.File, constraint string) bool {
+	return slices.ContainsFunc(syntax.Comments, func(group *ast.CommentGroup) bool {
+		return group.Pos() < syntax.Package && group.List[0].Text == constraint
+	})
+}
+
 // At renders a position as file:line.
 func (m *Module) At(pos token.Pos) string {
 	p := m.fset.Position(pos)
@@ -153,16 +162,17 @@ func (m *Module) At(pos token.Pos) string {
 // Main says whether the package is a program.
 func (p *Package) Main() bool { return p.Files[0].Syntax.Name.Name == "main" }
 
-// Code is the package's files that are neither tests nor generated.
+// Code is the package's files that are neither tests nor generated, nor the sabotaged build's.
 func (p *Package) Code() []*File {
-	return slices.DeleteFunc(slices.Clone(p.Files), func(f *File) bool { return f.Test || f.Generated })
+	return slices.DeleteFunc(slices.Clone(p.Files), func(f *File) bool { return f.Test || f.Generated || f.Sabotage })
 }
 
-// Imports is what the package's files import, sorted; those of its tests only if withTests is set.
+// Imports is what the package's files import, sorted; those of its tests only if withTests is set, those
+// of the sabotaged build never.
 func (p *Package) Imports(withTests bool) []string {
 	var all []string
 	for _, f := range p.Files {
-		if f.Test && !withTests {
+		if f.Test && !withTests || f.Sabotage {
 			continue
 		}
 		for _, spec := range f.Syntax.Imports {

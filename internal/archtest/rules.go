@@ -49,6 +49,8 @@ func Rules() []Rule {
 		{"no init", "code that runs on import cannot be configured, tested or left out", checkInit},
 		{"no globals in commands", "two commands, or two tests, in one process must not share state", checkCommandGlobals},
 		{"names", "a package named util, common, helpers, types or models attracts what has no owner", checkNames},
+		{"sabotage apart", "a protection that can be switched off must not be so in the program: what is built without the tag " +
+			"knows no switch, only constants that are false", checkSabotage},
 		{"no bare TODO", "a promise without an issue is forgotten", checkTodo},
 		{"no sleeping tests", "a test that waits for a duration is slow when it passes and flaky when it matters; " +
 			"wait for an event, or sleep in a synctest bubble", checkSleep},
