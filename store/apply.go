@@ -94,7 +94,7 @@ func (s *Store) replace(ctx context.Context, p present, r ApplyRequest, e EditRe
 	if err := c.put(s, shard, p, job); err != nil {
 		return c, err
 	}
-	if scheduler.ClosesBooks(old, job) {
+	if scheduler.ClosesBooks(old, job) && !cutEditPast {
 		reason := scheduler.ReasonEdited
 		if job.Paused && !old.Paused {
 			reason = scheduler.ReasonPaused

@@ -138,28 +138,29 @@ func (s *Store) writeState(c Claim) (*write, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: state of %s: %w", scheduler.ErrInvalid, d.Job, err)
 	}
+	if cutLockOnly && d.Kind == scheduler.KindBegin {
+		value.Entries = nil
+	}
 	key := s.keys.state(c.Shard, d.Job)
 	carried := s.kept.carry(key, c.StateRevision, value)
 	bytes, err := marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("%w: state of %s: %w", scheduler.ErrInvalid, d.Job, err)
 	}
-	return &write{
-		stateKey: key,
-		value:    value,
-		carried:  carried,
-		op: &op{
-			uid: c.UID, writesState: true,
-			// Guard of every planned write: the state is the one it was planned on. Without it two
-			// claims of one instant both commit.
-			cmps: []clientv3.Cmp{unchanged(key, c.StateRevision)},
-			then: []clientv3.Op{clientv3.OpPut(key, bytes)},
-			els: []clientv3.Op{
-				clientv3.OpGet(key),
-				clientv3.OpGet(s.keys.job(c.Shard, d.Job), clientv3.WithKeysOnly()),
-			},
+	o := &op{
+		uid: c.UID, writesState: true,
+		then: []clientv3.Op{clientv3.OpPut(key, bytes)},
+		els: []clientv3.Op{
+			clientv3.OpGet(key),
+			clientv3.OpGet(s.keys.job(c.Shard, d.Job), clientv3.WithKeysOnly()),
 		},
-	}, nil
+	}
+	if !cutStateCompare {
+		// Guard of every planned write: the state is the one it was planned on. Without it two claims
+		// of one instant both commit.
+		o.cmps = append(o.cmps, unchanged(key, c.StateRevision))
+	}
+	return &write{stateKey: key, value: value, carried: carried, op: o}, nil
 }
 
 // begin adds what grants an attempt.
@@ -179,14 +180,18 @@ func (s *Store) begin(c Claim, w *write) error {
 	key := s.keys.lock(d.Firing, 0)
 	o := w.op
 	o.lease = c.Lease
-	o.cmps = append(o.cmps,
+	if !cutJobCompare {
 		// The definition is the one it was planned under: nothing is granted after an acknowledged
 		// edit, pause or delete.
-		unchanged(s.keys.job(c.Shard, d.Job), c.JobRevision),
-		// No attempt of this firing holds its lock.
-		absent(key),
-	)
-	o.then = append(o.then, clientv3.OpPut(key, lock, clientv3.WithLease(clientv3.LeaseID(c.Lease))))
+		o.cmps = append(o.cmps, unchanged(s.keys.job(c.Shard, d.Job), c.JobRevision))
+	}
+	// No attempt of this firing holds its lock.
+	o.cmps = append(o.cmps, absent(key))
+	lease := clientv3.LeaseID(c.Lease)
+	if cutLockLease {
+		lease = clientv3.NoLease
+	}
+	o.then = append(o.then, clientv3.OpPut(key, lock, clientv3.WithLease(lease)))
 	return s.consume(c, o)
 }
 
@@ -212,16 +217,22 @@ func (s *Store) consume(c Claim, o *op) error {
 		return fmt.Errorf("%w: %s of %s: consumes trigger %q at revision %d", scheduler.ErrInvalid, d.Kind, d.Firing, d.Trigger, d.TriggerRevision)
 	}
 	key := s.keys.trigger(c.Shard, d.Job, d.Trigger)
-	o.cmps = append(o.cmps, unchanged(key, d.TriggerRevision))
-	o.then = append(o.then, clientv3.OpDelete(key))
+	if !cutTriggerCompare {
+		o.cmps = append(o.cmps, unchanged(key, d.TriggerRevision))
+	}
+	if !cutTriggerDelete {
+		o.then = append(o.then, clientv3.OpDelete(key))
+	}
 	return nil
 }
 
 // skip adds what decides instants or a trigger without granting.
 func (s *Store) skip(c Claim, w *write) error {
 	o := w.op
-	// The definition is the one it was planned under, as for a Begin.
-	o.cmps = append(o.cmps, unchanged(s.keys.job(c.Shard, c.Decision.Job), c.JobRevision))
+	if !cutSkipJobCompare {
+		// The definition is the one it was planned under, as for a Begin.
+		o.cmps = append(o.cmps, unchanged(s.keys.job(c.Shard, c.Decision.Job), c.JobRevision))
+	}
 	if err := s.consume(c, o); err != nil {
 		return err
 	}
@@ -233,12 +244,16 @@ func (s *Store) skip(c Claim, w *write) error {
 			break
 		}
 		lock, slot := s.keys.lock(b.Firing, b.Part), s.keys.run(b.Firing.UID, b.Slot)
-		if b.Lock != 0 {
+		switch {
+		case b.Lock == 0:
+			// It has no lock, and has not ended either: not yet surely dead.
+			o.cmps = append(o.cmps, absent(lock))
+			if !cutSkipSlot {
+				o.cmps = append(o.cmps, olderThan(slot, b.Token))
+			}
+		case !cutSkipLock:
 			// The attempt that is in the way is alive: a lock that vanished since excuses nothing.
 			o.cmps = append(o.cmps, createdAt(lock, b.Lock))
-		} else {
-			// It has no lock, and has not ended either: not yet surely dead.
-			o.cmps = append(o.cmps, absent(lock), olderThan(slot, b.Token))
 		}
 		s.watchFacts(w, b)
 	}

@@ -74,7 +74,10 @@ func (s *Store) dispatch(ctx context.Context, g scheduler.Guard, cmps []clientv3
 	if g.Key == "" || g.CreateRevision <= 0 {
 		return 0, fmt.Errorf("%w: a dispatcher's write without a guard", scheduler.ErrInvalid)
 	}
-	resp, err := s.commit(ctx, append([]clientv3.Cmp{guarded(g)}, cmps...), then,
+	if !cutDispatcherGuard {
+		cmps = append([]clientv3.Cmp{guarded(g)}, cmps...)
+	}
+	resp, err := s.commit(ctx, cmps, then,
 		[]clientv3.Op{clientv3.OpGet(g.Key, clientv3.WithKeysOnly())})
 	switch {
 	case err != nil:

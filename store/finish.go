@@ -57,12 +57,14 @@ func (s *Store) Finish(ctx context.Context, f Finish) (recorded bool, err error)
 func (s *Store) finishing(f Finish, record string) *op {
 	lock, slot := s.keys.lock(f.Lock.Firing, f.Lock.Part), s.keys.run(f.Lock.Firing.UID, f.Slot)
 	o := &op{
-		uid: f.Lock.Firing.UID,
-		// Guard of every end: the lock is the one this attempt was granted. Without it a second
-		// verdict is written for one firing.
-		cmps: []clientv3.Cmp{createdAt(lock, f.Lock.Token)},
+		uid:  f.Lock.Firing.UID,
 		then: []clientv3.Op{clientv3.OpDelete(lock), clientv3.OpPut(slot, record)},
 		els:  []clientv3.Op{clientv3.OpGet(lock), clientv3.OpGet(slot)},
+	}
+	if !cutFinishCompare {
+		// Guard of every end: the lock is the one this attempt was granted. Without it a second verdict
+		// is written for one firing.
+		o.cmps = append(o.cmps, createdAt(lock, f.Lock.Token))
 	}
 	if f.Canceled {
 		o.then = append(o.then, clientv3.OpDelete(s.keys.cancel(f.Run.Last().Member, f.Lock.Firing)))
@@ -159,7 +161,7 @@ func (s *Store) finishLateOnce(ctx context.Context, f Finish, record string) (ou
 		return LateOutcome{Held: true}, true, nil
 	case f.heldBy(slotKV):
 		return LateOutcome{Recorded: true}, true, nil
-	case revisionOf(slotKV) >= f.Lock.Token:
+	case revisionOf(slotKV) >= f.Lock.Token && !cutLateOverLost:
 		return LateOutcome{Dropped: "its slot holds another end: it was called LOST, or its own Finish was folded and the slot used again"}, true, nil
 	case stateKV == nil || jobKV == nil:
 		return LateOutcome{Dropped: "its job is gone"}, true, nil
@@ -168,7 +170,7 @@ func (s *Store) finishLateOnce(ctx context.Context, f Finish, record string) (ou
 	if err != nil {
 		return LateOutcome{Dropped: "the state of its job cannot be read: " + err.Error()}, true, nil
 	}
-	if i := entryOf(state, firing); i < 0 || state.Entries[i].Token != f.Lock.Token {
+	if i := entryOf(state, firing); !cutLateOverLost && (i < 0 || state.Entries[i].Token != f.Lock.Token) {
 		return LateOutcome{Dropped: "it is not in flight any more: it was called LOST, or its own Finish was folded"}, true, nil
 	}
 	job, err := s.jobOf(jobKV)
@@ -184,13 +186,12 @@ func (s *Store) finishLateOnce(ctx context.Context, f Finish, record string) (ou
 	if err != nil {
 		return LateOutcome{}, false, err
 	}
-	resp, err := s.commit(ctx,
-		[]clientv3.Cmp{
-			// The entry is in flight (state as read), nothing was recorded (slot as read), nobody
-			// holds the lock.
-			unchanged(stateKey, stateKV.ModRevision), unchanged(slotKey, revisionOf(slotKV)), absent(lockKey),
-		},
-		[]clientv3.Op{clientv3.OpPut(stateKey, bytes), clientv3.OpPut(slotKey, record)}, nil)
+	cmps := []clientv3.Cmp{absent(lockKey)} // Nobody holds the lock.
+	if !cutLateCompare {
+		// The entry is in flight (state as read), nothing was recorded (slot as read).
+		cmps = append(cmps, unchanged(stateKey, stateKV.ModRevision), unchanged(slotKey, revisionOf(slotKV)))
+	}
+	resp, err := s.commit(ctx, cmps, []clientv3.Op{clientv3.OpPut(stateKey, bytes), clientv3.OpPut(slotKey, record)}, nil)
 	if err != nil || !resp.Succeeded {
 		return LateOutcome{}, false, err
 	}

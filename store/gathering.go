@@ -32,7 +32,7 @@ func (g *gathering) admit(o *op) bool {
 	}
 	first := g.ops[0]
 	switch {
-	case g.jobs[o.uid]: // Two operations of one job would guard what the other writes.
+	case g.jobs[o.uid] && !cutGroupJobs: // Two operations of one job would guard what the other writes.
 		return false
 	case o.rules != first.rules: // One outer guard.
 		return false

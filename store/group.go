@@ -221,7 +221,7 @@ func (p *packer) take(l *lane) []*op {
 // split, never sent again as it is.
 func (p *packer) send(ctx context.Context, group []*op) {
 	var outer, head = []clientv3.Cmp{}, []clientv3.Op{}
-	if rules := group[0].rules; rules > 0 {
+	if rules := group[0].rules; rules > 0 && !cutRulesGuard {
 		// Guard of every claim: the rules are those it was planned under (ownership, pauses, quotas).
 		outer = append(outer, unchanged(p.head, rules))
 		head = append(head, clientv3.OpGet(p.head, clientv3.WithKeysOnly()))
@@ -260,6 +260,13 @@ func (p *packer) send(ctx context.Context, group []*op) {
 // sendFailed deals with a group that got no answer, or was refused as a whole.
 func (p *packer) sendFailed(ctx context.Context, group []*op, err error) {
 	end := classify(err)
+	if end == endUnknown && cutUnknownRepeated {
+		for _, o := range group {
+			o.rules, o.cmps = 0, nil
+		}
+		p.send(ctx, group)
+		return
+	}
 	if end == endShape && len(group) > 1 {
 		p.mu.Lock()
 		p.counts.Refused++

@@ -47,21 +47,20 @@ func (s *Store) resolveOnce(ctx context.Context, c Claim) (Outcome, error) {
 		return Outcome{}, err
 	}
 	now := found(resp.Responses, 0)
-	if revisionOf(now) != c.StateRevision {
+	if revisionOf(now) != c.StateRevision || cutFence {
 		return s.judge(c, now, found(resp.Responses, 1), resp.Header.GetRevision()), nil
 	}
 	bytes, value, carried, err := s.fenced(state, now)
 	if err != nil {
 		return Outcome{}, err
 	}
-	r := s.packer.do(ctx, &op{
-		uid: c.UID, writesState: true,
+	fence := &op{uid: c.UID, writesState: true, then: []clientv3.Op{clientv3.OpPut(state, bytes)}, els: gets}
+	if !cutFenceGuard {
 		// Guard of the fence: the state is still the one that was planned on. Then this write takes
 		// the revision away from every copy of the claim.
-		cmps: []clientv3.Cmp{unchanged(state, c.StateRevision)},
-		then: []clientv3.Op{clientv3.OpPut(state, bytes)},
-		els:  gets,
-	})
+		fence.cmps = append(fence.cmps, unchanged(state, c.StateRevision))
+	}
+	r := s.packer.do(ctx, fence)
 	switch {
 	case r.err != nil:
 		return Outcome{}, r.err
@@ -96,15 +95,16 @@ func (s *Store) fenced(key string, kv *mvccpb.KeyValue) (bytes string, value *st
 // judge tells from state and lock, read at one revision after the planned one was gone, whether the
 // claim was granted.
 func (s *Store) judge(c Claim, state, lock *mvccpb.KeyValue, revision int64) Outcome {
-	out := Outcome{Revision: revision, StateRevision: revisionOf(state)}
-	if state != nil {
+	out := Outcome{Revision: revision}
+	if state != nil && !cutResolutionState {
+		out.StateRevision = state.ModRevision
 		out.State, out.Unreadable = s.stateOf(state)
 	}
 	if lock == nil || c.Decision.Kind != scheduler.KindBegin {
 		return out
 	}
 	var held storedv1.Lock
-	if err := unmarshal(lock.Value, &held); err == nil && held.GetNonce() == c.Nonce {
+	if err := unmarshal(lock.Value, &held); err == nil && (held.GetNonce() == c.Nonce || cutNonce) {
 		out.Committed, out.Revision = true, lock.CreateRevision
 	}
 	return out

@@ -51,13 +51,15 @@ func (s *Store) lose(c Claim, w *write) error {
 		return fmt.Errorf("%w: record of %s: %w", scheduler.ErrInvalid, d.Firing, err)
 	}
 	lock, slot := s.keys.lock(d.Firing, 0), s.keys.run(c.UID, d.Slot)
-	w.op.cmps = append(w.op.cmps,
+	if !cutLoseLock {
 		// No lock: the attempt is not alive, as far as etcd knows. That it is surely dead is the
 		// planner's part: the hold has passed.
-		absent(lock),
+		w.op.cmps = append(w.op.cmps, absent(lock))
+	}
+	if !cutLoseSlot {
 		// No record of this attempt: a verdict that was written is never overwritten.
-		olderThan(slot, d.SlotBelow),
-	)
+		w.op.cmps = append(w.op.cmps, olderThan(slot, d.SlotBelow))
+	}
 	w.op.then = append(w.op.then, clientv3.OpPut(slot, record))
 	s.watchFacts(w, scheduler.Blame{Firing: d.Firing, Slot: d.Slot, Token: d.SlotBelow})
 	return nil
@@ -72,11 +74,12 @@ func (s *Store) Sweep(ctx context.Context, c Claim) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("%w: sweep of %s: planned on state %d and definition %d", scheduler.ErrInvalid, name, c.StateRevision, c.JobRevision)
 	}
 	job, state := s.keys.job(c.Shard, name), s.keys.state(c.Shard, name)
-	resp, err := s.commit(ctx,
-		[]clientv3.Cmp{
-			// The name was not applied again, and nothing is in flight.
-			unchanged(job, c.JobRevision), unchanged(state, c.StateRevision),
-		},
+	var cmps []clientv3.Cmp
+	if !cutSweepCompare {
+		// The name was not applied again, and nothing is in flight.
+		cmps = append(cmps, unchanged(job, c.JobRevision), unchanged(state, c.StateRevision))
+	}
+	resp, err := s.commit(ctx, cmps,
 		[]clientv3.Op{
 			clientv3.OpDelete(job), clientv3.OpDelete(state), clientv3.OpPut(s.keys.mark(c.Shard), ""),
 			clientv3.OpDelete(s.keys.runs(c.UID), clientv3.WithPrefix()),

@@ -79,15 +79,16 @@ func (s *Store) triggerOnce(ctx context.Context, r scheduler.TriggerRequest, id 
 		return receipt, false, fmt.Errorf("%w: %w", scheduler.ErrInvalid, err)
 	}
 	triggerKey := s.keys.trigger(shard, r.Job, id)
-	resp, err := s.commit(ctx,
-		[]clientv3.Cmp{
-			// The job is the one that was read, so that no trigger outlives a delete unseen.
-			unchanged(jobKey, kv.ModRevision),
-			// The request id was not served meanwhile, by this member or another.
-			absent(requestKey),
-			absent(triggerKey),
-		},
-		[]clientv3.Op{clientv3.OpPut(triggerKey, trigger), clientv3.OpPut(requestKey, request)}, nil)
+	cmps, then := []clientv3.Cmp{absent(triggerKey)}, []clientv3.Op{clientv3.OpPut(triggerKey, trigger)}
+	if !cutTriggerJobCompare {
+		// The job is the one that was read, so that no trigger outlives a delete unseen.
+		cmps = append(cmps, unchanged(jobKey, kv.ModRevision))
+	}
+	if !cutRequestID {
+		// The request id was not served meanwhile, by this member or another, and will not be again.
+		cmps, then = append(cmps, absent(requestKey)), append(then, clientv3.OpPut(requestKey, request))
+	}
+	resp, err := s.commit(ctx, cmps, then, nil)
 	if err != nil {
 		return receipt, false, err
 	}

@@ -161,8 +161,10 @@ func (c *change) put(s *Store, shard scheduler.Shard, p present, job scheduler.J
 		return fmt.Errorf("%w: job %s: %w", scheduler.ErrInvalid, job.Name, err)
 	}
 	key := s.keys.job(shard, job.Name)
-	// The definition is the one that was read: no edit overwrites another unseen.
-	c.cmps = append(c.cmps, unchanged(key, revisionOf(p.jobKV)))
+	if !cutEditJobCompare {
+		// The definition is the one that was read: no edit overwrites another unseen.
+		c.cmps = append(c.cmps, unchanged(key, revisionOf(p.jobKV)))
+	}
 	c.then = append(c.then, clientv3.OpPut(key, bytes), clientv3.OpPut(s.keys.mark(shard), ""))
 	c.edit.Job = job
 	return nil
@@ -182,9 +184,11 @@ func (c *change) putState(s *Store, shard scheduler.Shard, p present, name sched
 	if err != nil {
 		return fmt.Errorf("%w: state of job %s: %w", scheduler.ErrInvalid, name, err)
 	}
-	// The state is the one that was read: nothing was granted, ended or decided since, so that the
-	// books that are closed here are complete.
-	c.cmps = append(c.cmps, unchanged(key, revisionOf(p.stateKV)))
+	if !cutEditStateCompare {
+		// The state is the one that was read: nothing was granted, ended or decided since, so that the
+		// books that are closed here are complete.
+		c.cmps = append(c.cmps, unchanged(key, revisionOf(p.stateKV)))
+	}
 	c.then = append(c.then, clientv3.OpPut(key, bytes))
 	return nil
 }
@@ -254,9 +258,11 @@ func (s *Store) Delete(ctx context.Context, r EditRequest) (scheduler.Edit, erro
 			return c, err
 		}
 		triggers := s.keys.triggers(shard, r.Name)
-		// No trigger came after those that were counted. One that was consumed since has moved the
-		// state.
-		c.cmps = append(c.cmps, clientv3.Compare(clientv3.ModRevision(triggers).WithPrefix(), "<", p.revision+1))
+		if !cutDeleteTriggers {
+			// No trigger came after those that were counted. One that was consumed since has moved the
+			// state.
+			c.cmps = append(c.cmps, clientv3.Compare(clientv3.ModRevision(triggers).WithPrefix(), "<", p.revision+1))
+		}
 		c.then = append(c.then, clientv3.OpDelete(triggers, clientv3.WithPrefix()))
 		return c, nil
 	})
