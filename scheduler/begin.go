@@ -20,7 +20,11 @@ func (p *planner) grantRetry() *Decision {
 			continue
 		}
 		p.dropRetry(r.Firing)
-		return p.begin(Entry{Firing: r.Firing, Attempt: r.Attempt, Slot: r.Slot, Past: r.Past, Due: r.due()})
+		slot := r.Slot
+		if cutRetrySlot {
+			slot = p.s.takeSlot(p.v.Job)
+		}
+		return p.begin(Entry{Firing: r.Firing, Attempt: r.Attempt, Slot: slot, Past: r.Past, Due: r.due()})
 	}
 	return nil
 }
@@ -121,7 +125,7 @@ func (p *planner) inTheWay() (blame []Blame, wait bool) {
 			continue
 		}
 		if !known {
-			wait = true
+			wait = wait || !cutOverlapMemory
 			continue
 		}
 		blame = append(blame, Blame{Firing: e.Firing, Lock: f.Lock, Slot: e.Slot, Token: e.Token})

@@ -25,22 +25,29 @@ func CloseBooks(v View, now Reading, reason Reason) State {
 		s.account(v.Timetable, Range{Verdict: Skipped, Reason: why, First: b.First, Last: b.Last, Count: b.Count})
 		s.Backlog = nil
 	}
-	s.accountBetween(v.Timetable, s.Cursor, at, Skipped, why)
+	if !cutBooks {
+		s.accountBetween(v.Timetable, s.Cursor, at, Skipped, why)
+	}
 	if whole := wholeSecond(at); whole.After(s.Cursor) {
 		s.Cursor = whole
 	}
 	if reason != ReasonDeleted {
 		return s
 	}
+	if cutDeleteState {
+		s.Entries = nil
+	}
 	for _, t := range v.Triggers {
 		if !s.knows(Triggered(s.UID, t.ID)) {
 			s.accountTrigger(t, Skipped, ReasonDeleted)
 		}
 	}
-	for _, r := range s.Retries {
-		s.count(r.last().Verdict, r.last().Reason, 1)
+	if !cutDeleteRetries {
+		for _, r := range s.Retries {
+			s.count(r.last().Verdict, r.last().Reason, 1)
+		}
+		s.Retries = nil
 	}
-	s.Retries = nil
 	s.settle(at)
 	return s
 }

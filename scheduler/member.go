@@ -29,7 +29,12 @@ type Member struct {
 
 // ID is "name#incarnation": how an assignment names a member, so that a restarted process owns
 // nothing until a new assignment names it.
-func (m Member) ID() string { return m.Name + "#" + strconv.FormatInt(m.Incarnation, 10) }
+func (m Member) ID() string {
+	if cutIncarnation {
+		return m.Name
+	}
+	return m.Name + "#" + strconv.FormatInt(m.Incarnation, 10)
+}
 
 // Pool is the members that may run a group of jobs: those with every label of the selector and, for
 // handler jobs, the handler. Pools never change; their id is a hash of their content.

@@ -63,6 +63,9 @@ type planner struct {
 func newPlanner(v View, now Reading) *planner {
 	at := v.instant(now)
 	p := &planner{v: v, at: at, ahead: now.Wall.Sub(at), elapsed: now.Elapsed, s: Fill(v.State, v.StateRevision)}
+	if onTime := at.Add(-OnTime); cutCatchUpClock && p.s.Cursor.Before(onTime) {
+		p.s.Cursor = wholeSecond(onTime)
+	}
 	p.rideAlong()
 	return p
 }

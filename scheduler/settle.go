@@ -15,7 +15,7 @@ func (p *planner) lose() *Decision {
 			continue
 		}
 		dead := f.GoneSince + e.Hold + LoseMargin
-		if p.elapsed < dead {
+		if p.elapsed < dead && !cutLoseHold {
 			p.wakeIn(dead)
 			continue
 		}

@@ -17,7 +17,7 @@ func ringSize(j Job, s State) int {
 func (s *State) takeSlot(j Job) int {
 	s.Slots = ringSize(j, *s)
 	slot := s.NextSlot % s.Slots
-	for s.promised(slot) { // ends: the ring is larger than the number of promises
+	for s.promised(slot) && !cutSlotsShared { // ends: the ring is larger than the number of promises
 		slot = (slot + 1) % s.Slots
 	}
 	s.NextSlot = (slot + 1) % s.Slots
