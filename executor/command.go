@@ -69,7 +69,7 @@ func (e *Executor) startOrder(a Attempt, term, kill time.Duration) startOrder {
 		Timeout:       a.Timeout,
 		Term:          term,
 		Kill:          kill,
-		SessionFinish: a.OnSessionLost == scheduler.SessionLostFinish,
+		SessionFinish: a.OnSessionLost == scheduler.SessionLostFinish || cutCommandDeadline,
 	}
 	for _, name := range slices.Sorted(maps.Keys(command.Env)) {
 		o.Env = append(o.Env, name+"="+command.Env[name])

@@ -44,7 +44,7 @@ func (e *Executor) callHandler(ctx context.Context, a Attempt, life func() sched
 	if !ok {
 		return startError(fmt.Sprintf("handler %q is not registered on member %s: register it there, or let the job name another", a.Run.Handler.Name, a.Member))
 	}
-	if a.OnSessionLost == scheduler.SessionLostFinish {
+	if a.OnSessionLost == scheduler.SessionLostFinish || cutHandlerDeadline {
 		life = nil
 	}
 	id := a.identity()
