@@ -46,6 +46,9 @@ func (n *Node) fire(ctx, attempt context.Context, f firing) {
 		return
 	}
 	lock := scheduler.Lock{Firing: f.decision.Firing, Token: outcome.Revision, Nonce: h.nonce}
+	if cutHeldEarly {
+		n.held.add(h)
+	}
 	h.granted(lock.Token)
 	line := scheduler.Attempt{
 		Number: f.decision.Attempt, Token: lock.Token, Member: n.cfg.Name, Granted: begun.Wall,
@@ -73,6 +76,9 @@ func (n *Node) fire(ctx, attempt context.Context, f firing) {
 	line.Message, line.ExitCode = result.Message, result.ExitCode
 	run = withAttempts(run, entry.Past, line)
 	run.Output, run.OutputBytes, run.OutputDropped = result.Output, result.OutputBytes, result.OutputDropped
+	if cutFoldEarly {
+		n.inbox.post(func(now scheduler.Reading) { n.recordSeen(f.job, entry, run, now) })
+	}
 	finish := store.Finish{
 		Lock: lock, Shard: f.shard, Job: f.job.Name, Run: run, Slot: run.Slot,
 		Canceled: errors.Is(context.Cause(attempt), executor.ErrCanceled),
@@ -85,7 +91,8 @@ func (n *Node) fire(ctx, attempt context.Context, f firing) {
 func (n *Node) mayStart(ctx context.Context, h *held, begun scheduler.Reading, resolved bool) bool {
 	now := n.cfg.Clock()
 	life := n.sessions.LockLife(h.lease)
-	if ctx.Err() != nil || n.held.isDoubted(h.lease) || !life.MayStart(begun.Elapsed, now.Elapsed) {
+	doubted := n.held.isDoubted(h.lease) && !cutSessionCheck
+	if ctx.Err() != nil || doubted || !life.MayStart(begun.Elapsed, now.Elapsed) {
 		n.log.Warn("grant not started", "job", h.job.String(), "firing", h.firing.String(),
 			"age", now.Elapsed-begun.Elapsed, "resolved", resolved)
 		return false
@@ -96,11 +103,15 @@ func (n *Node) mayStart(ctx context.Context, h *held, begun scheduler.Reading, r
 // execute runs the attempt. The executor enforces the deadlines of the lock and the time limit.
 func (n *Node) execute(ctx context.Context, job scheduler.Job, h *held, lock scheduler.Lock) executor.Result {
 	started := n.cfg.Clock()
+	token := lock.Token
+	if cutTokenMemory {
+		token = int64(h.attempt)
+	}
 	n.metrics.started(h, started)
 	defer func() { n.metrics.ended(h, started, n.cfg.Clock()) }()
 	return n.executor.Execute(ctx, executor.Attempt{
 		Job: job.Name, Firing: h.firing, Generation: job.Generation, Number: h.attempt,
-		Token: lock.Token, Member: n.cfg.Name, Parts: 1,
+		Token: token, Member: n.cfg.Name, Parts: 1,
 		Run: job.Run, Timeout: job.Policy.Timeout, OnSessionLost: job.Policy.OnSessionLost,
 	}, func() scheduler.LockLife { return n.sessions.LockLife(h.lease) })
 }
@@ -136,7 +147,11 @@ func (n *Node) claim(ctx context.Context, f firing, c store.Claim) (outcome stor
 		n.pulse.refused(why)
 	}
 	outcome, err := n.store.Claim(ctx, c)
-	if errors.Is(err, scheduler.ErrUnknown) {
+	unknown := errors.Is(err, scheduler.ErrUnknown)
+	if unknown && cutUnknownGranted {
+		return store.Outcome{Committed: true, Revision: c.StateRevision + 1}, false
+	}
+	if unknown && !cutUnknownRefused && !(cutUnknownForgotten && n.held.isDoubted(c.Lease)) {
 		resolved = true
 		n.log.Debug("claim unknown", "job", f.job.Name.String(), "decision", f.decision.String(), "err", err)
 		outcome, err = n.store.Resolve(ctx, c)

@@ -125,7 +125,9 @@ func (n *Node) send(ctx context.Context, t *tracked, d scheduler.Decision, lease
 		job: t.job.Name, firing: d.Firing, attempt: d.Attempt, nonce: n.nonce(),
 		lease: lease.ID, command: t.job.Run.Command != nil, cancel: cancel,
 	}
-	n.held.add(f.held)
+	if !cutHeldEarly {
+		n.held.add(f.held)
+	}
 	n.view.room.claims++
 	n.firings.Go(func() { n.fire(ctx, attempt, f) })
 }

@@ -338,7 +338,9 @@ func (n *Node) live(ctx, life context.Context, ended <-chan error) error {
 	follow(func() { n.followCancels(life) })
 	follow(func() { n.watchdog(life) })
 	follow(func() { n.watchLocks(life) })
-	follow(func() { n.watchMarks(life) })
+	if !cutMarks {
+		follow(func() { n.watchMarks(life) })
+	}
 	follow(func() { n.sendSpooled(life) })
 
 	select {

@@ -62,7 +62,7 @@ func (n *Node) own(ctx context.Context, r store.Rules) {
 			ps := poolShard{pool, shard}
 			owned[ps] = true
 			kept[shard] = true
-			if !v.owned[ps] || missed {
+			if !v.owned[ps] || missed && !cutReload {
 				gained[shard] = true
 			}
 		}

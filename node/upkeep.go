@@ -27,6 +27,16 @@ func (n *Node) watchLocks(ctx context.Context) {
 // started). Without it a lock whose Begin was resolved by nobody would keep its job blocked for as
 // long as the lease is kept alive.
 func (n *Node) closeForgotten(ctx context.Context) {
+	if cutOrphanRule {
+		return
+	}
+	held := n.held
+	if cutListingFirst {
+		held = newHoldings()
+		for _, h := range n.held.all() {
+			held.add(h)
+		}
+	}
 	// The listing comes first and is compared with what is held at the moment of comparing: a lock
 	// that was taken after the listing is not in it, and one whose Begin was on its way is held.
 	listed, err := n.sessions.ListLocks(ctx)
@@ -36,10 +46,10 @@ func (n *Node) closeForgotten(ctx context.Context) {
 	for _, keys := range listed {
 		for _, key := range keys {
 			firing, _, ok := n.store.ParseLock(key)
-			if !ok || n.held.of(firing) {
+			if !ok || held.of(firing) {
 				continue
 			}
-			if err := n.closeLock(ctx, key); err != nil && ctx.Err() == nil {
+			if err := n.closeLock(ctx, held, key); err != nil && ctx.Err() == nil {
 				n.log.Warn("forgotten lock not closed", "firing", firing.String(), "err", err)
 			}
 		}
@@ -47,9 +57,9 @@ func (n *Node) closeForgotten(ctx context.Context) {
 }
 
 // closeLock ends the attempt of a lock that nothing holds.
-func (n *Node) closeLock(ctx context.Context, key string) error {
+func (n *Node) closeLock(ctx context.Context, held *holdings, key string) error {
 	lock, err := n.store.ReadLock(ctx, key)
-	if err != nil || lock == nil || n.held.has(lock.Nonce) {
+	if err != nil || lock == nil || held.has(lock.Nonce) {
 		return err
 	}
 	shard := scheduler.ShardOf(lock.Job)
