@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/quorumcron/quorumcron/internal/devetcd"
@@ -194,4 +195,25 @@ func TestClusterOfProcessesOutlivesAMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantValue(t, dial(t, all[0].Endpoint()), "a", "2")
+}
+
+func TestServerWithAPasswordAsksForIt(t *testing.T) {
+	t.Parallel()
+	cfg := devetcd.Config{Dir: t.TempDir(), Password: "secret"}
+	for range 2 { // a new one, and one that goes on with its data
+		s, err := devetcd.Start(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranger := dial(t, s.Endpoint())
+		if _, err := stranger.Get(t.Context(), "a"); !errors.Is(err, rpctypes.ErrUserEmpty) {
+			t.Errorf("without a password: %v, want %v", err, rpctypes.ErrUserEmpty)
+		}
+		root := dialAs(t, s.Endpoint(), "root", "secret")
+		put(t, root, "a", "1")
+		wantValue(t, root, "a", "1")
+		_ = root.Close()
+		_ = stranger.Close()
+		s.Close()
+	}
 }
