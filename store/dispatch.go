@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
@@ -29,6 +30,15 @@ func (m Meta) Supported() bool { return m.Format >= FormatMin && m.Format <= For
 // Initialise makes the cluster's first keys unless they are there, in one transaction, and returns
 // what is in force. Every member begins with it; repeating it is safe.
 func (s *Store) Initialise(ctx context.Context) (Meta, error) {
+	// etcd without space refuses the transaction even if it would write nothing. A member of a cluster that
+	// is there starts all the same, and answers what can be read.
+	there, err := s.get(ctx, s.keys.meta())
+	switch {
+	case err != nil:
+		return Meta{}, fmt.Errorf("initialise: %w", err)
+	case len(there.Kvs) > 0:
+		return metaOf(there.Kvs[0])
+	}
 	meta := &storedv1.Meta{ClusterId: strings.ToLower(rand.Text()), Format: FormatMin}
 	value, err := marshal(meta)
 	if err != nil {
@@ -49,16 +59,18 @@ func (s *Store) Initialise(ctx context.Context) (Meta, error) {
 	if err != nil {
 		return Meta{}, fmt.Errorf("initialise: %w", err)
 	}
-	revision := resp.Header.GetRevision()
 	if !resp.Succeeded {
-		kv := found(resp.Responses, 0)
-		meta.Reset()
-		if err := unmarshal(kv.GetValue(), meta); err != nil {
-			return Meta{}, fmt.Errorf("initialise: meta: %w", err)
-		}
-		revision = revisionOf(kv)
+		return metaOf(found(resp.Responses, 0))
 	}
-	return Meta{ClusterID: meta.GetClusterId(), Format: meta.GetFormat(), Revision: revision}, nil
+	return Meta{ClusterID: meta.GetClusterId(), Format: meta.GetFormat(), Revision: resp.Header.GetRevision()}, nil
+}
+
+func metaOf(kv *mvccpb.KeyValue) (Meta, error) {
+	var meta storedv1.Meta
+	if err := unmarshal(kv.GetValue(), &meta); err != nil {
+		return Meta{}, fmt.Errorf("initialise: meta: %w", err)
+	}
+	return Meta{ClusterID: meta.GetClusterId(), Format: meta.GetFormat(), Revision: revisionOf(kv)}, nil
 }
 
 // ErrDeposed says that a write of the dispatcher was refused because its term is over.
