@@ -74,7 +74,7 @@ func (s *Sessions) elect(ctx context.Context, attached *attachment) (scheduler.G
 // first returns the election key that was created first, and the candidate's name: the dispatcher. The
 // key is "" when there is no candidate.
 func (s *Sessions) first(ctx context.Context) (scheduler.Guard, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	resp, err := s.client.Get(ctx, s.electionPrefix()+"/", clientv3.WithFirstCreate()...)
 	if err != nil || len(resp.Kvs) == 0 {
@@ -135,7 +135,7 @@ func (s *Sessions) untilKeyGone(ctx context.Context, key string, created int64) 
 }
 
 func (s *Sessions) read(ctx context.Context, key string) (*clientv3.GetResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	return s.client.Get(ctx, key)
 }

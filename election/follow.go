@@ -92,7 +92,7 @@ func (s *Sessions) Members(ctx context.Context) ([]scheduler.Member, int64, erro
 }
 
 func (s *Sessions) listMembers(ctx context.Context) (map[string]scheduler.Member, int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	resp, err := s.client.Get(ctx, s.membersPrefix(), clientv3.WithPrefix())
 	if err != nil {

@@ -396,7 +396,7 @@ func (s *Sessions) ListLocks(ctx context.Context) (map[int64][]string, error) {
 }
 
 func (s *Sessions) keysOf(ctx context.Context, id int64) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	resp, err := s.client.TimeToLive(ctx, clientv3.LeaseID(id), clientv3.WithAttachedKeys())
 	if err != nil {

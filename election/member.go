@@ -267,6 +267,12 @@ func reasonOf(why error) string {
 
 // leave notes that this process is no member any more.
 func (s *Sessions) leave(why error) {
+	if errors.Is(why, errLeaseGone) { // nothing is left to be revoked
+		s.forget(s.leaseOfMember())
+		s.mu.Lock()
+		s.memberLease = 0
+		s.mu.Unlock()
+	}
 	s.mu.Lock()
 	s.member, s.written = scheduler.Member{}, ""
 	s.emitLocked(MemberLost{Reason: reasonOf(why)})
@@ -315,7 +321,7 @@ func (s *Sessions) writeMember(ctx context.Context) error {
 	if err != nil || value == written {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	resp, err := s.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(s.memberKey()), "=", member.CreateRevision)).

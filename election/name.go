@@ -64,7 +64,7 @@ func (s *Sessions) putMember(ctx context.Context, lease int64) (scheduler.Member
 	if err != nil {
 		return scheduler.Member{}, "", nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	resp, err := s.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(s.memberKey()), "=", 0)).
@@ -104,7 +104,7 @@ func (s *Sessions) patience(ctx context.Context, holder *mvccpb.KeyValue) (time.
 	if holder.Lease == 0 {
 		return 0, nil // Put without a lease, by hand: it never goes.
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	resp, err := s.client.TimeToLive(ctx, clientv3.LeaseID(holder.Lease))
 	if err != nil {

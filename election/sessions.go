@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// callTimeout bounds every call to etcd but the keep-alives.
-	callTimeout = 3 * time.Second
+	// leastCall and mostCall bound callTimeout.
+	leastCall, mostCall = time.Second, 3 * time.Second
 	// closeTimeout bounds the end of Run: what is not revoked by then is left to expire.
 	closeTimeout = 3 * time.Second
 	// maxBackoff bounds the pause between tries while etcd is away.
@@ -107,6 +107,10 @@ func (s *Sessions) Run(ctx context.Context) error {
 	return s.keepMember(life, joined)
 }
 
+// callTimeout bounds every call to etcd but the keep-alives. A member of etcd that hangs holds up what is
+// sent to it, and the next try goes to another: several must fit into the life of a lease.
+func (s *Sessions) callTimeout() time.Duration { return min(mostCall, max(leastCall, s.cfg.TTL/3)) }
+
 // close revokes what is left, under a context of its own: that of Run has ended, and a session closed
 // under an ended context lives on for its whole TTL.
 func (s *Sessions) close(ctx context.Context) {
@@ -162,7 +166,7 @@ func (s *Sessions) revokePredecessors(ctx context.Context) {
 
 // revoke ends a lease and forgets it in the data folder. A lease that is gone is no error.
 func (s *Sessions) revoke(ctx context.Context, id int64) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	_, err := s.client.Revoke(ctx, clientv3.LeaseID(id))
 	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
@@ -175,7 +179,7 @@ func (s *Sessions) revoke(ctx context.Context, id int64) error {
 // grant opens a lease and writes its id down before anyone uses it. sent is when it was asked for:
 // the lease lives until sent + TTL at least.
 func (s *Sessions) grant(ctx context.Context) (id int64, sent time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	sent = s.cfg.Clock().Elapsed
 	seconds := int64(s.cfg.TTL / time.Second)
@@ -213,7 +217,7 @@ func (s *Sessions) noteFolder(err error) {
 
 // alive asks etcd whether it has a lease: the only answer that is believed. An error means unknown.
 func (s *Sessions) alive(ctx context.Context, id int64) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	resp, err := s.client.TimeToLive(ctx, clientv3.LeaseID(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
