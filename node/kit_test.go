@@ -252,3 +252,24 @@ func (b *bubble) leaveAllButOne() {
 		}
 	}
 }
+
+// check looks at what the handlers saw: one start for each firing, no overlap within a job, nothing
+// early.
+func (b *bubble) check() {
+	b.t.Helper()
+	starts := map[scheduler.Firing]start{}
+	last := map[scheduler.JobName]start{}
+	for _, s := range b.witnessed() { // in order of ends
+		if other, twice := starts[s.id.Firing]; twice {
+			b.t.Errorf("firing %s started twice: %s on %s, %s on %s", s.id.Firing, other.at, other.id.Member, s.at, s.id.Member)
+		}
+		starts[s.id.Firing] = s
+		if s.at.Before(s.id.Firing.Instant()) {
+			b.t.Errorf("firing %s started early, at %s", s.id.Firing, s.at)
+		}
+		if prev, ok := last[s.id.Job]; ok && s.at.Before(prev.done) {
+			b.t.Errorf("job %s overlaps itself: %s ended %s, %s started %s", s.id.Job, prev.id.Firing, prev.done, s.id.Firing, s.at)
+		}
+		last[s.id.Job] = s
+	}
+}
