@@ -196,7 +196,7 @@ func watched(name, payload string) scheduler.Job {
 // trigger asks for a firing of the job and waits until it has started.
 func (s *scene) trigger(job scheduler.Job) sight {
 	s.t.Helper()
-	receipt, err := s.any().Trigger(s.t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: fmt.Sprint(time.Now().UnixNano())})
+	receipt, err := s.any().Trigger(s.t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: fmt.Sprintf("%s-%d", job.Name.Name, time.Now().UnixNano())})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,12 +112,15 @@ func TestSA01_CutOffHolderStopsAndNobodyStartsASecondTime(t *testing.T) {
 
 // fencedReceiver is what a job acts on: it remembers the highest token, and refuses lower ones.
 type fencedReceiver struct {
+	mu       sync.Mutex // guards all: handlers of several members call it
 	highest  int64
 	accepted []int64
 	refused  []int64
 }
 
 func (r *fencedReceiver) take(id executor.Identity) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if id.Token < r.highest {
 		r.refused = append(r.refused, id.Token)
 		return
@@ -129,6 +133,8 @@ func (r *fencedReceiver) take(id executor.Identity) {
 // there were any to refuse.
 func (r *fencedReceiver) check(t *testing.T, first, second int64) {
 	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if !slices.IsSorted(r.accepted) || !slices.Contains(r.accepted, first) || !slices.Contains(r.accepted, second) {
 		t.Errorf("effects were accepted in the order %v, want those of %d before those of %d", r.accepted, first, second)
 	}
