@@ -147,7 +147,9 @@ func (m *bubbleMember) grantBehindItsBack(t *testing.T, job scheduler.Job) sched
 	}
 	m.sessions.Release(f.lease.ID)
 	m.lockCheck.Store(true)
-	m.inbox.post(func(now scheduler.Reading) { m.answered(t.Context(), f, outcome, now) })
+	follow, end := context.WithTimeout(t.Context(), 5*time.Minute) // or the member would wait for the test's end, and it for the member's
+	t.Cleanup(end)
+	m.inbox.post(func(now scheduler.Reading) { m.answered(follow, f, outcome, now) })
 	return receipt.Firing
 }
 
