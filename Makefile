@@ -78,6 +78,14 @@ generate: ## rebuild the Go code of the .proto files
 chaos: ## break a real cluster of processes and check its history
 	go test -v -count 1 -timeout 15m ./chaos-tests/...
 
+.PHONY: sabotage
+sabotage: ## take out one protection after the other: does a test notice each?
+	go run ./chaos-tests/sabotage
+
+.PHONY: sabotage-quick
+sabotage-quick: ## the same without what takes long, in less than a minute
+	go run ./chaos-tests/sabotage -quick
+
 .PHONY: clean
 clean: ## remove what build makes
 	rm -rf bin
