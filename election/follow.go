@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
 
@@ -47,11 +46,11 @@ func (s *Sessions) followOnce(ctx context.Context, deliver func([]scheduler.Memb
 	ctx = metadata.AppendToOutgoingContext(ctx, "quorumcron-watch", "members")
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	members, revision, err := s.listMembers(ctx)
+	members, revision, err := s.Members(ctx)
 	if err != nil {
 		return false, err
 	}
-	deliver(sorted(members), revision)
+	deliver(members, revision)
 
 	watch := s.client.Watch(ctx, s.membersPrefix(), clientv3.WithPrefix(), clientv3.WithRev(revision))
 	quiet := time.NewTimer(silence)
@@ -75,68 +74,43 @@ func (s *Sessions) followOnce(ctx context.Context, deliver func([]scheduler.Memb
 				return true, fmt.Errorf("members' watch: %w", err)
 			}
 			asked = false
-			if newest := s.applyEvents(members, resp.Events, revision); newest > revision {
-				revision = newest
-				deliver(sorted(members), revision)
+			if !newerThan(revision, resp.Events) {
+				continue
 			}
+			// Members are few and change rarely: reading them all is simpler than merging, and makes up for
+			// an event that was lost.
+			if members, revision, err = s.Members(ctx); err != nil {
+				return true, err
+			}
+			deliver(members, revision)
 		}
 		quiet.Reset(silence)
 	}
 }
 
-// Members lists the live members, sorted by name, as of a revision: for whoever cannot do with what a
-// watch delivered, for one that has lost an event never says so.
-func (s *Sessions) Members(ctx context.Context) ([]scheduler.Member, int64, error) {
-	members, revision, err := s.listMembers(ctx)
-	return sorted(members), revision, err
+// newerThan says whether any of the events came after the revision.
+func newerThan(revision int64, events []*clientv3.Event) bool {
+	return slices.ContainsFunc(events, func(e *clientv3.Event) bool { return e.Kv.ModRevision > revision })
 }
 
-func (s *Sessions) listMembers(ctx context.Context) (map[string]scheduler.Member, int64, error) {
+// Members lists the live members, sorted by name, as of a revision. A member key that cannot be read is
+// left out and logged.
+func (s *Sessions) Members(ctx context.Context) ([]scheduler.Member, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.callTimeout())
 	defer cancel()
 	resp, err := s.client.Get(ctx, s.membersPrefix(), clientv3.WithPrefix())
 	if err != nil {
 		return nil, 0, fmt.Errorf("list members: %w", err)
 	}
-	members := make(map[string]scheduler.Member, len(resp.Kvs))
+	var members []scheduler.Member
 	for _, kv := range resp.Kvs {
-		s.putInto(members, kv)
-	}
-	return members, resp.Header.Revision, nil
-}
-
-// applyEvents applies the events after a revision and returns the newest revision.
-func (s *Sessions) applyEvents(members map[string]scheduler.Member, events []*clientv3.Event, after int64) int64 {
-	newest := after
-	for _, event := range events {
-		if event.Kv.ModRevision <= after {
+		member, err := decodeMember(s.membersPrefix(), kv)
+		if err != nil {
+			s.log.Error("member key unreadable", "err", err)
 			continue
 		}
-		newest = event.Kv.ModRevision
-		if event.Type == mvccpb.Event_DELETE {
-			delete(members, string(event.Kv.Key))
-		} else {
-			s.putInto(members, event.Kv)
-		}
+		members = append(members, member)
 	}
-	return newest
-}
-
-func (s *Sessions) putInto(members map[string]scheduler.Member, kv *mvccpb.KeyValue) {
-	member, err := decodeMember(s.membersPrefix(), kv)
-	if err != nil {
-		delete(members, string(kv.Key))
-		s.log.Error("member key unreadable", "err", err)
-		return
-	}
-	members[string(kv.Key)] = member
-}
-
-func sorted(members map[string]scheduler.Member) []scheduler.Member {
-	list := make([]scheduler.Member, 0, len(members))
-	for _, member := range members {
-		list = append(list, copyMember(member))
-	}
-	slices.SortFunc(list, func(a, b scheduler.Member) int { return strings.Compare(a.Name, b.Name) })
-	return list
+	slices.SortFunc(members, func(a, b scheduler.Member) int { return strings.Compare(a.Name, b.Name) })
+	return members, resp.Header.Revision, nil
 }

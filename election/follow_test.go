@@ -98,6 +98,23 @@ func TestMembersAreFollowed(t *testing.T) {
 	})
 }
 
+func TestLostEventOfAMemberIsMadeUpForByTheNext(t *testing.T) {
+	inBubble(t, func(t *testing.T, etcd *memetcd.Store) {
+		b := start(t, etcd, "b")
+		a := start(t, etcd, "a")
+		f := follow(t, b)
+		time.Sleep(time.Second)
+		f.want(t, "a b")
+		b.link.DropEvents(1, func(e *clientv3.Event) bool { return strings.HasSuffix(string(e.Kv.Key), "members/a") })
+		a.halt(time.Second)
+		time.Sleep(time.Second)
+		f.want(t, "a b") // its end was not heard of
+		start(t, etcd, "c")
+		time.Sleep(time.Second)
+		f.want(t, "b c")
+	})
+}
+
 func TestQuietMembersWatchIsNotListedAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, etcd *memetcd.Store) {
 		p := start(t, etcd, "a")

@@ -157,3 +157,49 @@ func TestLostEventOfAPoolIsFound(t *testing.T) {
 		}
 	})
 }
+
+// TestLostEndOfALockIsFound: nothing is due that would ask, but an attempt that is owed.
+func TestLostEndOfALockIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		want := handlerJob("again", 24*time.Hour, "slow", "1h")
+		want.Policy.OnLost = scheduler.OnLostRetry
+		job := b.apply(want)
+		if _, err := b.any().Trigger(t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: "r"}); err != nil {
+			t.Fatal(err)
+		}
+		first := b.run(job, 5*time.Second, "running", running)
+		victim := b.members[first.Last().Member]
+		for _, m := range b.members {
+			if m != victim {
+				m.link.DropEvents(-1, func(e *clientv3.Event) bool {
+					return e.Type == clientv3.EventTypeDelete && strings.Contains(string(e.Kv.Key), "/locks/")
+				})
+			}
+		}
+		b.crash(victim)
+		b.run(job, recovery+hold+lost, "on its second attempt", func(r scheduler.Run) bool { return running(r) && r.Last().Number == 2 })
+	})
+}
+
+func TestLostCancelIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := b.apply(handlerJob("long", 24*time.Hour, "slow", "1h"))
+		receipt, err := b.any().Trigger(t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := b.run(job, 5*time.Second, "running", running)
+		dropped := dropNext(b.members[first.Last().Member], 1, "/queue/")
+		if _, err := b.any().Cancel(t.Context(), receipt.Firing); err != nil {
+			t.Fatal(err)
+		}
+		b.run(job, lost, "CANCELED", func(r scheduler.Run) bool { return r.Last().Verdict == scheduler.Canceled })
+		if !dropped() {
+			t.Fatal("the event was not dropped: the test proves nothing")
+		}
+	})
+}

@@ -112,6 +112,7 @@ func (s *Store) FollowEntry(ctx context.Context, e scheduler.Entry, deliver func
 	}
 	err := s.follow(ctx, follower{
 		prefixes: []string{s.keys.lock(e.Firing, 0)},
+		every:    lookAgain,
 		list:     look,
 		take: func(ctx context.Context, _ []*clientv3.Event) error {
 			_, err := look(ctx)
@@ -189,6 +190,7 @@ func (s *Store) FollowQueue(ctx context.Context, member string, deliver func(Can
 	}
 	return s.follow(ctx, follower{
 		prefixes: []string{s.keys.cancels(member)},
+		every:    lookAgain,
 		list: func(ctx context.Context) (int64, error) {
 			return s.paged(ctx, s.keys.cancels(member), 0, func(page *clientv3.GetResponse) error {
 				for _, kv := range page.Kvs {

@@ -20,7 +20,13 @@ type follower struct {
 	list func(ctx context.Context) (revision int64, err error)
 	// take delivers changes of one range. An error has everything listed again.
 	take func(ctx context.Context, events []*clientv3.Event) error
+	// every has it listed again after that time, however well the watch does: an event that is lost is
+	// not missed by the watch. 0 is never, for what is compared with marks.
+	every time.Duration
 }
+
+// lookAgain is how long the watch of a lock or of a queue is believed.
+const lookAgain = time.Minute
 
 // Why a watch is given up.
 var (
@@ -28,6 +34,8 @@ var (
 	errSilent = errors.New("the watch has been silent")
 	errEnded  = errors.New("the watch has ended")
 	errHole   = errors.New("an event before this one was lost") // list again
+	// errBelieved: a watch that has lost an event does not know.
+	errBelieved = errors.New("the watch has been believed for long enough")
 	// errGone: there is nothing left to follow.
 	errGone = errors.New("what was followed is gone")
 )
@@ -41,7 +49,7 @@ func (s *Store) follow(ctx context.Context, f follower) error {
 		revision, err := f.list(ctx)
 		if err == nil {
 			pause.reset()
-			err = s.watch(ctx, f, revision)
+			err = s.watchFor(ctx, f, revision)
 		}
 		switch {
 		case errors.Is(err, errGone):
@@ -54,6 +62,16 @@ func (s *Store) follow(ctx context.Context, f follower) error {
 			return err
 		}
 	}
+}
+
+// watchFor is watch, but for no longer than it is believed.
+func (s *Store) watchFor(ctx context.Context, f follower, revision int64) error {
+	if f.every > 0 {
+		believed, cancel := context.WithTimeoutCause(ctx, f.every, errBelieved)
+		defer cancel()
+		ctx = believed
+	}
+	return s.watch(ctx, f, revision)
 }
 
 // watch delivers changes after the revision until they can no longer be had without a listing.
