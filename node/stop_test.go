@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -105,4 +106,56 @@ func TestDrainBeforeTheStartIsRefused(t *testing.T) {
 	if _, err := n.Drain(t.Context()); !errors.Is(err, scheduler.ErrUnavailable) {
 		t.Errorf("drain of a node that has not started: %v, want ErrUnavailable", err)
 	}
+}
+
+// TestEtcdMayBeAwayAtAnyStage cuts a member off at each stage of its start, and at each of its stop: it gets
+// ready as soon as etcd is back, and ends in bounded time whether it is back or not.
+func TestEtcdMayBeAwayAtAnyStage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		b.join("stays")
+		b.ready()
+		var jobs []scheduler.Job
+		for i := range 4 {
+			jobs = append(jobs, b.apply(handlerJob(fmt.Sprintf("tick-%d", i), time.Second, "slow", "300ms")))
+		}
+		const farewell = 3 * time.Second // to a session that etcd does not answer for
+		for i := range 24 {
+			stage := time.Duration(i) * 20 * time.Millisecond
+			m := b.join("comes")
+			m.link.Delay(15*time.Millisecond, 15*time.Millisecond) // so that a start has stages
+			time.Sleep(stage)
+			m.link.Cut()
+			m.unreachable = true
+			if i%3 > 0 { // else it is stopped without having been ready
+				time.Sleep(12 * time.Second)
+				m.link.Mend()
+				m.unreachable = false
+				back := time.Now()
+				b.ready()
+				if took := time.Since(back); took > 10*time.Second {
+					t.Errorf("cut off %s after its start, it was ready only %s after etcd was back", stage, took)
+				}
+				time.Sleep(time.Second)
+			}
+			m.stop()
+			time.Sleep(stage / 4)
+			m.link.Cut()
+			asked := time.Now()
+			if err := <-m.done; err != nil {
+				t.Errorf("cut off %s into its stop: %v", stage/4, err)
+			}
+			if took := time.Since(asked); took > m.cfg.DrainTimeout+lastWords+farewell {
+				t.Errorf("cut off %s into its stop, it ended only after %s", stage/4, took)
+			}
+			m.end()
+			delete(b.members, "comes")
+		}
+		time.Sleep(recovery + hold)
+		b.check()
+		for _, job := range jobs {
+			b.accounts(job, time.Now().Add(-2*time.Second))
+		}
+	})
 }
