@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
 	"github.com/quorumcron/quorumcron/election"
 	"github.com/quorumcron/quorumcron/internal/memetcd"
 )
@@ -46,4 +48,33 @@ func TestCallThatHangsIsGivenUpWithinAThirdOfTheTTL(t *testing.T) {
 			t.Errorf("joined again as %d after %s, with three calls that hung; want at most one second for each", again.Member.Incarnation, took)
 		}
 	})
+}
+
+func TestCandidacyThatHangsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, call := range []struct {
+		what  string
+		match func(memetcd.Call) bool
+	}{
+		{"the put of its key", memetcd.WritesTo(prefix + "election/")},
+		{"its look at who is before it", func(c memetcd.Call) bool {
+			r, ok := c.Request.(*pb.RangeRequest)
+			return ok && r.MaxCreateRevision > 0
+		}},
+	} {
+		t.Run(call.what, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, etcd *memetcd.Store) {
+				link := etcd.Link("hung")
+				held := link.Hold(call.match)
+				p := start(t, etcd, "a", func(c *election.Config) { c.Client = link.Client(t.Context()) })
+				await[election.Joined](t, p, time.Second)
+				joined := time.Now()
+				<-held.Caught()
+				if _, at := await[election.TermBegan](t, p, time.Minute); at.Sub(joined) > ttl {
+					t.Errorf("dispatcher %s after it had joined, with one call that hung; want it within %s", at.Sub(joined), ttl)
+				}
+			})
+		})
+	}
 }

@@ -41,7 +41,7 @@ type attachment struct {
 func (s *Sessions) attach(ctx context.Context, lease int64) (*attachment, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	client := clientv3.NewCtxClient(ctx, clientv3.WithZapLogger(s.client.GetLogger()))
-	client.KV, client.Lease, client.Watcher = s.client.KV, s.client.Lease, s.client.Watcher
+	client.KV, client.Lease, client.Watcher = boundedKV{s.client.KV, s.callTimeout()}, s.client.Lease, s.client.Watcher
 	session, err := concurrency.NewSession(client,
 		concurrency.WithTTL(int(s.cfg.TTL/time.Second)), concurrency.WithLease(clientv3.LeaseID(lease)))
 	if err == nil && session == nil {
