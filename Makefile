@@ -86,6 +86,10 @@ sabotage: ## take out one protection after the other: does a test notice each?
 sabotage-quick: ## the same without what takes long, in less than a minute
 	go run ./chaos-tests/sabotage -quick
 
+.PHONY: proof
+proof: ## search every state of the model of the protocol, the large worlds too (minutes)
+	go run ./chaos-tests/model
+
 .PHONY: clean
 clean: ## remove what build makes
 	rm -rf bin

@@ -62,6 +62,7 @@ func endCuts() []testCase {
 		cut("6: late compares neither state nor slot", retry1(), "I6", func(r *rules) { r.LateNoState, r.LateNoSlot = true, true }),
 		cut("6: late replaces LOST", retry1(), "I6", func(r *rules) { r.LateOverLost = true }),
 		cut("6: late replaces LOST, slots", anyRetry2(), "I6", func(r *rules) { r.LateOverLost = true }),
+		cut("6: a committed late result untold", ownAlone(), "stuck", func(r *rules) { r.LateUntold, r.LetGoUnfollowed = true, true }),
 		cut("7: slots shared", any2(), "I6", func(r *rules) { r.SharedSlots = true }),
 		cut("7: slot of a pending retry shared", anyRetry2(), "I6", func(r *rules) { r.SharedRetry = true }),
 		cut("7: fold forgets the last attempt", retryEdits(), "I3 a decided", func(r *rules) { r.ForgetsLast = true }),
@@ -83,9 +84,10 @@ func userCuts() []testCase {
 		cut("9: delete keeps retries", retryDelete, "stuck", func(r *rules) { r.DeleteKeepsRetry, r.OwedStays = true, true }),
 		cut("9: delete without triggers compare", del, "stuck", func(r *rules) { r.DeleteNoTriggers = true }),
 		cut("9: sweep compares nothing", ownApply(), "I5", func(r *rules) { r.SweepNoCompare = true }),
+		cut("9: busy across uids", ownApply().with(func(w *world) { w.Ends = 0 }), "stuck", func(r *rules) { r.BusyAcrossUID = true }),
 		cut("13: cancel without state compare", cancels(), "I11", func(r *rules) { r.CancelNoState = true }),
 		cut("13: cancel names no token", cancels(), "I17", func(r *rules) { r.CancelNoToken = true }),
-		cut("9: busy across uids", ownApply().with(func(w *world) { w.Ends = 0 }), "stuck", func(r *rules) { r.BusyAcrossUID = true }),
+		cut("13: cancel key stays", ownCancel(), "stuck", func(r *rules) { r.CancelKeyStays = true }),
 	}
 }
 
@@ -97,6 +99,8 @@ func ownerCuts() []testCase {
 		cut("12: restart is no new owner", ownAlone().with(func(w *world) { w.Ends, w.Ambiguous, w.Crashes = 0, 0, 1 }), "stuck", func(r *rules) { r.SameOwner = true }),
 		cut("12: a reload is taken in blindly, pause", ownPause(), "stuck", func(r *rules) { r.ReloadBlind = true }),
 		cut("12: a reload is taken in blindly, trigger", ownEdits().with(func(w *world) { w.Edits = 1 }), "stuck", func(r *rules) { r.ReloadBlind = true }),
+		cut("12: triggers not read with a new job", ownCreate(), "stuck", func(r *rules) { r.TriggersNotRead = true }),
+		cut("12: triggers not read with a job of another pool", ownPool(), "stuck", func(r *rules) { r.TriggersNotRead = true }),
 	}
 }
 
@@ -108,13 +112,11 @@ func openCuts() []testCase {
 		return c
 	}
 	return []testCase{
+		open("6, 12: a dropped result is not followed", ownRetry(), "stuck", func(r *rules) { r.LetGoUnfollowed = true }).sized(medium),
+		open("6, 12: a forgotten attempt is not followed", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.LetGoUnfollowed = true }),
 		open("3: looked for while something is held", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.OrphansWhileHeld = true }),
-		open("6, 12: what is let go is not followed", ownAlone(), "stuck", func(r *rules) { r.LetGoUnfollowed = true }),
 		open("7: a killed attempt is not tried again", retry1(), "I16", func(r *rules) { r.KilledIsFinal = true }),
-		open("13: cancel key stays", ownCancel(), "stuck", func(r *rules) { r.CancelKeyStays = true }),
 		open("13: LOST answered as the end", cancels(), "I15", func(r *rules) { r.CancelSaysEnded = true }),
-		open("12: triggers not read with a new job", ownCreate(), "stuck", func(r *rules) { r.TriggersNotRead = true }),
-		open("12: triggers not read with a job of another pool", ownPool(), "stuck", func(r *rules) { r.TriggersNotRead = true }),
 		open("12: followers known by firing", ownRetry(), "stuck", func(r *rules) { r.FollowByFiring = true }).sized(medium),
 	}
 }
@@ -132,6 +134,7 @@ func spares() []testCase {
 		spare("6: lock compare", calm, func(r *rules) { r.LateNoLock = true }),
 		spare("6: slot compare", calm, func(r *rules) { r.LateNoSlot = true }),
 		spare("6: state compare and state write", calm, func(r *rules) { r.LateNoState = true }).sized(medium),
+		spare("6: a committed late result untold, if it is followed", ownAlone(), func(r *rules) { r.LateUntold = true }),
 		spare("2: nonce, one claim out", calm, func(r *rules) { r.ByLease = true }),
 		spare("2: fence, if forgotten locks are closed", plain, func(r *rules) { r.ByRead = true }).sized(medium),
 		spare("2: resolution, if forgotten locks are closed", plain, func(r *rules) { r.TakenForRefused = true }).sized(medium),

@@ -36,7 +36,9 @@ func (w *world) leaseSteps(s *state, m int, out emit) {
 			n.Ends--
 		}
 		w.cutOff(&n, m, false)
-		w.leaseLost(&n, m, really)
+		if really {
+			w.leaseLost(&n, m, leaseOf(m, q.Lease))
+		}
 		out(n, !really, w.say("M%d doubts its session (it is lost: %v)", m, really), "")
 	}
 	if p.Doubt == 1 {

@@ -188,18 +188,30 @@ func (w *world) stateSeen(s *state, m int, job uint8) {
 	}
 }
 
-// leaseLost: a lease of the process is gone, and with it the locks of what it holds.
-func (w *world) leaseLost(s *state, m int, really bool) {
+// leaseLost: a lease of member m is gone, and with it the locks of what it holds.
+func (w *world) leaseLost(s *state, m int, lease uint8) (news bool) {
 	p := &s.Members[m]
-	k := &p.Mind
-	if !w.Owned || !really || !k.tracked() {
-		return
+	if !w.Owned || !p.Mind.tracked() {
+		return false
 	}
-	j := k.copyOf(s)
+	j := p.Mind.copyOf(s)
 	for f := range uint8(nFirings) {
 		for _, run := range p.Run[f] {
-			if run.Phase != idle && run.Lease == leaseOf(m, p.Lease) && run.Token == j.In[f].Token && j.In[f].Attempt > 0 {
-				k.learn(f, gone)
+			if run.Phase != idle && run.Lease == lease && run.Token == j.In[f].Token && j.In[f].Attempt > 0 {
+				news = p.Mind.learn(f, gone) || news
+			}
+		}
+	}
+	return news
+}
+
+// leaseLostSteps: the process hears that a lease is gone which it has doubted before.
+func (w *world) leaseLostSteps(s *state, m int, out emit) {
+	for i := range uint8(nLeases) {
+		if lease := leaseOf(m, i); i != s.Members[m].Lease && !s.leaseAlive(lease) {
+			n := *s
+			if w.leaseLost(&n, m, lease) {
+				out(n, false, w.say("M%d hears that its lease %d is gone", m, i), "")
 			}
 		}
 	}
@@ -229,6 +241,7 @@ func (w *world) mindSteps(s *state, m int, out emit) {
 	}
 	w.watchSteps(s, m, out)
 	w.reloadSteps(s, m, out)
+	w.leaseLostSteps(s, m, out)
 	for f := range uint8(nFirings) {
 		if k.Follows[f] != 1 {
 			continue
@@ -294,6 +307,9 @@ func (w *world) define(s *state, m int, d definition, old uint8) {
 		}
 	default:
 		w.settle(s, m)
+		if !w.Cut.TriggersNotRead {
+			k.Trig |= s.Trig
+		}
 	}
 	w.follow(s, m)
 }

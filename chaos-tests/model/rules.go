@@ -26,6 +26,7 @@ type rules struct {
 	LateNoState, LateNoSlot           bool // 6
 	LateNoLock                        bool // 6
 	LateOverLost                      bool // 6: a late result replaces a LOST
+	LateUntold                        bool // 6: that a copy of a late result had been committed is not told to the owner
 	LetGoUnfollowed                   bool // 6, 12: an entry of ours whose attempt is let go is followed by nobody
 	SharedSlots                       bool // 7: slots are given out though an attempt owes its record
 	SharedRetry                       bool // 7: ... though a pending retry does

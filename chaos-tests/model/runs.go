@@ -133,6 +133,9 @@ func (w *world) lateStep(s *state, m int, f, a uint8, out emit) {
 	overLost := w.Cut.LateOverLost && rec.Firing == f && rec.Lines[a] == lost && run.End != lost
 	if !owed && !overLost || s.Locks[f].Lease != 0 {
 		n := *s
+		if rec.Firing == f && rec.At >= run.Token && rec.Lines[a] == run.End && !w.Cut.LateUntold {
+			w.recordSeen(&n, m, request{Job: job, Firing: f, Token: run.Token}) // a copy had been committed
+		}
 		w.letGo(&n, m, f, a+1)
 		out(n, false, w.say("M%d lets go of the late result of %s, attempt %d", m, w.firing(f), a+1), "")
 		return

@@ -149,7 +149,7 @@ func ownedWorlds() []testCase {
 		{"owner moves, two requests out", "", medium, ownRetry().with(func(w *world) { w.Out, w.Moves, w.Ambiguous = 2, 1, 1 })},
 		{"owner alone, retry, lost reply", "", small, ownAlone()},
 		{"owner alone, retry, panic, crash, rejoin", "", large, ownAlone().with(func(w *world) { w.Panics, w.Moves, w.Crashes = 1, 1, 1 })},
-		{"owner alone, retry, panic, rejoin", "", medium, ownAlone().with(func(w *world) { w.Panics, w.Moves = 1, 1 })},
+		{"owner alone, retry, panic, rejoin", "", small, ownAlone().with(func(w *world) { w.Panics, w.Moves = 1, 1 })},
 		{"owner alone, retry, edits", "", medium, ownAlone().with(func(w *world) {
 			w.Edits, w.Changes = 1, []change{deletion, lowerAttempts}
 		})},
