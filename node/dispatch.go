@@ -146,7 +146,10 @@ func (n *Node) publish(ctx context.Context, guard scheduler.Guard) (sent, depose
 		}
 	case errors.Is(err, store.ErrDeposed):
 		return true, true
-	default: // the rules had moved, or etcd is away: look again at what is there then
+	case errors.Is(err, store.ErrMoved): // by a publication that was not heard of
+		n.wantMarks()
+		fallthrough
+	default: // or etcd is away: look again at what is there then
 		n.log.Debug("assignment not published", "err", err)
 		n.dispatching.look()
 	}

@@ -203,3 +203,27 @@ func TestLostCancelIsFound(t *testing.T) {
 		}
 	})
 }
+
+// TestDispatcherThatMissedItsOwnPublicationGoesOn: what it plans on has moved, and it looks why at once.
+func TestDispatcherThatMissedItsOwnPublicationGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		time.Sleep(2 * time.Second)
+		status, err := b.any().Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		dropped := dropNext(b.members[status.Dispatcher], 2, "/rules/") // the assignment of the pool of all, and the head
+		b.join("d")
+		time.Sleep(time.Second)
+		if !dropped() {
+			t.Fatal("the events were not dropped: the test proves nothing")
+		}
+		e := b.join("e")
+		time.Sleep(eventLost + 5*time.Second)
+		if !e.Ready().Ready {
+			t.Errorf("a member that joined is not ready after %s: %v", eventLost+5*time.Second, e.Ready().Reasons())
+		}
+	})
+}
