@@ -42,9 +42,10 @@ func TestADayOfFaultsLosesAndRepeatsNothing(t *testing.T) {
 		defer d.close()
 		end := time.Now().Add(length)
 		usersDone := make(chan struct{})
+		users := rand.New(rand.NewPCG(rng.Uint64(), 2)) // of their own: they act beside the faults
 		go func() {
 			defer close(usersDone)
-			d.users(rand.New(rand.NewPCG(rng.Uint64(), 2)), end)
+			d.users(users, end)
 		}()
 		faults := 0
 		for time.Now().Before(end) {
