@@ -104,6 +104,7 @@ func TestSA50_StopsAroundDueInstantsLoseAndRepeatNothing(t *testing.T) {
 			s.ready()
 		}
 		time.Sleep(2 * time.Second)
+		s.until(s.next(time.Second, 0).Add(500 * time.Millisecond)) // in the half of a second in which nothing ends
 		s.checkStarts()
 		s.allSucceeded(jobs, s.wall().Add(-2*time.Second))
 		if late := latest(s.seen()); late > time.Second {
