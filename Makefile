@@ -47,7 +47,7 @@ arch: ## the rules of the house: imports, purity, documentation, lengths
 
 .PHONY: race
 race: ## the core, store, election and the node's bubbles under the race detector
-	go test -race -short -timeout 15m $(RACE)
+	go test -race -short -timeout 15m -skip '^TestSA[0-9]' $(RACE) # the scenarios run in `make test`; under -race they cost more than all else
 
 .PHONY: proto
 proto: ## lint and format of the .proto files, compatibility, and is the generated code theirs?
