@@ -83,7 +83,7 @@ sabotage: ## take out one protection after the other: does a test notice each?
 	go run ./chaos-tests/sabotage
 
 .PHONY: sabotage-quick
-sabotage-quick: ## the same without what takes long, in less than a minute
+sabotage-quick: ## the same without real processes, in less than a minute
 	go run ./chaos-tests/sabotage -quick
 
 .PHONY: proof

@@ -22,6 +22,9 @@ var programs struct {
 	quorumcron, etcd, witness, handlers string
 }
 
+// sabotaged names the protection that the nodes go without, and these tests must miss: SABOTAGE.md.
+const sabotaged = "QUORUMCRON_SABOTAGE"
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(runAll(m))
@@ -37,7 +40,11 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/",
+	tags := ""
+	if os.Getenv(sabotaged) != "" {
+		tags = "sabotage"
+	}
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags", tags, "-o", dir+"/",
 		"./cmd/quorumcron", "./chaos-tests/etcd", "./chaos-tests/witness", "./chaos-tests/handlers")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
@@ -115,7 +122,7 @@ func startProcess(t *testing.T, dir, name string, env []string, program string, 
 func cleanEnvironment() []string {
 	var env []string
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "QUORUMCRON_") && !strings.HasPrefix(v, "WITNESS_") {
+		if strings.HasPrefix(v, sabotaged+"=") || !strings.HasPrefix(v, "QUORUMCRON_") && !strings.HasPrefix(v, "WITNESS_") {
 			env = append(env, v)
 		}
 	}

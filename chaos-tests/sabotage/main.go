@@ -4,7 +4,7 @@
 // reports.
 //
 //	go run ./chaos-tests/sabotage                  all cuts, and each test with nothing cut
-//	go run ./chaos-tests/sabotage -quick           without those that take long
+//	go run ./chaos-tests/sabotage -quick           without real processes: less than a minute
 //	go run ./chaos-tests/sabotage -run '^late-'    some
 //	go run ./chaos-tests/sabotage -markdown        as rows of the table in chaos-tests/SABOTAGE.md
 //
@@ -36,7 +36,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("sabotage", flag.ContinueOnError)
-	quick := flags.Bool("quick", false, "leave out what takes long")
+	quick := flags.Bool("quick", false, "leave out the tests of real processes")
 	only := flags.String("run", "", "only cuts whose name matches this regular expression")
 	markdown := flags.Bool("markdown", false, "print rows of the table for people")
 	if err := flags.Parse(args); err != nil {

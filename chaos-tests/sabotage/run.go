@@ -15,8 +15,9 @@ import (
 	"github.com/quorumcron/quorumcron/internal/sabotage"
 )
 
-// limit is how long one process may take: each test takes seconds, but the machine may be busy.
-const limit = 3 * time.Minute
+// limit is how long one test may take: each takes seconds, or a minute with real processes, but the
+// machine may be busy.
+const limit = 4 * time.Minute
 
 // binaries are the test binaries of some packages, built with the tag sabotage.
 type binaries struct {
@@ -61,12 +62,27 @@ func (b *binaries) path(pkg string) string {
 
 func (b *binaries) remove() { _ = os.RemoveAll(b.folder) }
 
-// test runs tests of one package with a cut, "" for none. The error is that of the process.
-func (b *binaries) test(ctx context.Context, pkg, pattern, cut string) (output string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// family is what tests that run in one process have in common.
+type family struct {
+	pkg, parent string
+	slow        bool
+}
+
+func (r row) family() (f family, name string) {
+	parent, name := r.split()
+	return family{r.pkg, parent, r.slow}, name
+}
+
+// test runs tests of one family with a cut, "" for none. The error is that of the process.
+func (b *binaries) test(ctx context.Context, f family, names []string, cut string) (output string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(names))*limit)
 	defer cancel()
-	test := exec.CommandContext(ctx, b.path(pkg), "-test.run", pattern, "-test.v", "-test.count=1", "-test.short")
-	test.Dir = filepath.Join(b.root, pkg)
+	args := []string{"-test.run", pattern(f.parent, names...), "-test.v", "-test.count=1"}
+	if !f.slow {
+		args = append(args, "-test.short")
+	}
+	test := exec.CommandContext(ctx, b.path(f.pkg), args...)
+	test.Dir = filepath.Join(b.root, f.pkg)
 	test.Env = append(os.Environ(), sabotage.Variable+"="+cut)
 	var text bytes.Buffer
 	test.Stdout, test.Stderr = &text, &text
@@ -77,33 +93,27 @@ func (b *binaries) test(ctx context.Context, pkg, pattern, cut string) (output s
 	return text.String(), err
 }
 
-// untouched demands that every test is there and passes with nothing cut. Tests with one parent share a
-// process.
+// untouched demands that every test is there and passes with nothing cut.
 func (b *binaries) untouched(ctx context.Context, rows []row) error {
-	type family struct{ pkg, parent string }
 	names := map[family][]string{}
+	var families []family
 	for _, r := range rows {
-		parent, name := r.split()
-		f := family{r.pkg, parent}
+		f, name := r.family()
+		if names[f] == nil {
+			families = append(families, f)
+		}
 		if !slices.Contains(names[f], name) {
 			names[f] = append(names[f], name)
 		}
 	}
-	checked := map[family]bool{}
-	for _, r := range rows {
-		parent, _ := r.split()
-		f := family{r.pkg, parent}
-		if checked[f] {
-			continue
-		}
-		checked[f] = true
-		output, err := b.test(ctx, f.pkg, pattern(parent, names[f]...), "")
+	for _, f := range families {
+		output, err := b.test(ctx, f, names[f], "")
 		if err != nil {
 			return fmt.Errorf("with nothing cut, the tests of %s fail: %w\n%s", f.pkg, err, output)
 		}
 		for _, name := range names[f] {
-			if !strings.Contains(output, "--- PASS: "+parent+name+" (") {
-				return fmt.Errorf("there is no test %s%s in %s:\n%s", parent, name, f.pkg, output)
+			if !strings.Contains(output, "--- PASS: "+f.parent+name+" (") {
+				return fmt.Errorf("there is no test %s%s in %s:\n%s", f.parent, name, f.pkg, output)
 			}
 		}
 	}
@@ -113,8 +123,8 @@ func (b *binaries) untouched(ctx context.Context, rows []row) error {
 // caught runs the test of a row with its cut made, and demands that it fails as the row says.
 func (b *binaries) caught(ctx context.Context, r row) (took time.Duration, err error) {
 	began := time.Now()
-	parent, name := r.split()
-	output, err := b.test(ctx, r.pkg, pattern(parent, name), r.cut)
+	f, name := r.family()
+	output, err := b.test(ctx, f, []string{name}, r.cut)
 	took = time.Since(began)
 	var exit *exec.ExitError
 	switch {

@@ -40,10 +40,10 @@ func (r row) markdown(took time.Duration) string {
 // suite holds the statements about guards that every etcd must make true.
 const suite = "TestStore/"
 
-// table has a row for each cut, in their order.
+// table has a row for each cut, in their order, and then a few that are caught once more.
 func table() []row {
 	var all []row
-	for _, some := range [][]row{claims(), unknown(), starts(), locks(), ends(), users(), owners(), clocks()} {
+	for _, some := range [][]row{claims(), unknown(), starts(), locks(), ends(), users(), owners(), clocks(), processes()} {
 		all = append(all, some...)
 	}
 	return all
@@ -144,5 +144,17 @@ func clocks() []row {
 	return []row{
 		{cut: "catch-up-clock", pkg: "node", test: "TestInstantsOfAnAbsenceAreAccountedFor", says: "but 2 verdicts and"},
 		{cut: "clock-step", pkg: "node", test: "TestWallClockStepStopsPlanningForAMinute", says: "after the step"},
+	}
+}
+
+// processes are cuts that the tests of real processes catch too: they know nothing of the program but
+// what its jobs did and what it says, and judge by an oracle of their own.
+func processes() []row {
+	return []row{
+		{cut: "lock-lease", pkg: "chaos-tests", test: "TestKilledNodesAreReplaced", says: "without verdict: ", slow: true},
+		{cut: "unknown-refused", pkg: "chaos-tests", test: "TestLostRepliesNeverFireTwice", says: "and nothing started", slow: true},
+		{cut: "token-memory", pkg: "chaos-tests", test: "TestLostRepliesNeverFireTwice", says: "has token 1, and the record says", slow: true},
+		{cut: "command-deadline", pkg: "chaos-tests", test: "TestCommandsDieWithTheirNode", says: "the frozen node's command and child dead: not within", slow: true},
+		{cut: "catch-up-clock", pkg: "chaos-tests", test: "TestEverythingRestarts", says: "has neither a record nor a range", slow: true},
 	}
 }

@@ -46,19 +46,21 @@ func TestEveryCutIsMadeAndCaught(t *testing.T) {
 		if i >= len(rows) || rows[i].cut != c.Name {
 			t.Fatalf("row %d of the table is not that of %s", i, c.Name)
 		}
-		r := rows[i]
-		if !strings.Contains(string(page), "| `"+c.Name+"` | "+c.Without+" | "+r.pkg+": `"+r.test+"` |") {
-			t.Errorf("SABOTAGE.md has no row for %s as it is: print it with -markdown", c.Name)
+	}
+	for _, r := range rows {
+		shown, _, _ := strings.Cut(r.markdown(0), "| 0.0 s")
+		if !strings.Contains(string(page), shown) {
+			t.Errorf("SABOTAGE.md has no row for %s as it is: print it with -markdown", r.cut)
 		}
 		if r.pkg == "" || r.test == "" || len(r.says) < 10 {
-			t.Errorf("the row of %s does not say enough: %+v", c.Name, r)
+			t.Errorf("the row of %s does not say enough: %+v", r.cut, r)
+		}
+		if !slices.ContainsFunc(sabotage.Cuts(), func(c sabotage.Cut) bool { return c.Name == r.cut }) {
+			t.Errorf("there is a row for %s, which is none of the cuts", r.cut)
 		}
 	}
 	for name, file := range made {
 		t.Errorf("%s asks for %s, which is none of the cuts", file, name)
-	}
-	if n := len(sabotage.Cuts()); len(rows) != n {
-		t.Errorf("%d rows for %d cuts", len(rows), n)
 	}
 }
 
