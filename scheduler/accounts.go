@@ -17,6 +17,7 @@ func (s *State) count(v Verdict, r Reason, n int64) {
 	i, found := slices.BinarySearchFunc(s.Counters, Counter{Verdict: v, Reason: r}, func(a, b Counter) int {
 		return cmp.Or(cmp.Compare(a.Verdict, b.Verdict), cmp.Compare(a.Reason, b.Reason))
 	})
+	s.Counters = slices.Clone(s.Counters)
 	if !found {
 		s.Counters = slices.Insert(s.Counters, i, Counter{Verdict: v, Reason: r})
 	}
@@ -31,6 +32,7 @@ func (s *State) account(t *cron.Timetable, r Range) {
 		return
 	}
 	s.count(r.Verdict, r.Reason, r.Count)
+	s.Ranges = slices.Clone(s.Ranges)
 	if r.Trigger == "" {
 		for i := len(s.Ranges) - 1; i >= 0; i-- {
 			if old := &s.Ranges[i]; old.alike(r) && t.Next(old.Last).Equal(r.First) {

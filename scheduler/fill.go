@@ -16,7 +16,16 @@ func NewState(j Job, now time.Time) State {
 // write has that write's revision, rev, as its token. Whoever rewrites a state fills it first, for the
 // rewritten value has another revision. The result shares nothing that planning changes.
 func Fill(s State, rev int64) State {
-	s = s.clone()
+	return s.clone().filled(rev)
+}
+
+// filled is Fill without the copy. What plans may share slices with what it was given, because whatever
+// changes one of a State's slices copies it first: a job is planned many times for each write.
+func (s State) filled(rev int64) State {
+	if !slices.ContainsFunc(s.Entries, func(e Entry) bool { return e.Token == 0 }) {
+		return s
+	}
+	s.Entries = slices.Clone(s.Entries)
 	for i := range s.Entries {
 		if s.Entries[i].Token == 0 {
 			s.Entries[i].Token = rev

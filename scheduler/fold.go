@@ -17,7 +17,6 @@ func ApplyEnd(s State, job Job, run Run, f Firing) State {
 	if i < 0 || !s.Entries[i].endedBy(&run) {
 		return s
 	}
-	s = s.clone()
 	s.end(job, i, run.Attempts)
 	if job.Tombstone() {
 		s.settle(run.Last().Finished)
@@ -39,7 +38,7 @@ func (e Entry) endedBy(r *Run) bool {
 // end takes entry i out. The lines are those of all its attempts; the last one is how it ended.
 func (s *State) end(job Job, i int, lines []Attempt) {
 	e := s.Entries[i]
-	s.Entries = slices.Delete(s.Entries, i, i+1)
+	s.Entries = slices.Delete(slices.Clone(s.Entries), i, i+1)
 	last := lines[len(lines)-1]
 	if !followed(job, last) {
 		if !cutFoldCount {
@@ -47,7 +46,7 @@ func (s *State) end(job Job, i int, lines []Attempt) {
 		}
 		return
 	}
-	s.Retries = append(s.Retries, PendingRetry{
+	s.Retries = append(slices.Clip(s.Retries), PendingRetry{
 		Firing: e.Firing, Attempt: e.Attempt + 1, Slot: e.Slot, Past: lines, Generation: e.Generation, Due: e.due(),
 	})
 }

@@ -20,27 +20,82 @@ import (
 //	           → begin or skip what is due → give up backlog → draw from backlog → fold
 //	ends only  lose → end retries → fold (under a tombstone: at once → sweep)
 func PlanJob(v View, now Reading) Plan {
-	p := newPlanner(v, now)
-	var steps []func() *Decision
-	switch {
-	case v.Job.Tombstone() && v.EndsOnly:
-		steps = []func() *Decision{p.lose, p.endRetries, p.foldNow, p.sweep}
-	case v.Job.Tombstone():
-		steps = []func() *Decision{p.lose, p.endRetries, p.foldNow, p.dropTriggers, p.sweep}
-	case v.EndsOnly:
-		steps = []func() *Decision{p.lose, p.endRetries, p.fold}
-	case v.Job.Paused:
-		steps = []func() *Decision{p.lose, p.endRetries, p.skipTriggers, p.fold}
-	default:
-		steps = []func() *Decision{p.lose, p.endRetries, p.grantRetry, p.missTriggers, p.adoptLate,
-			p.startDue, p.giveUpBacklog, p.drawBacklog, p.fold}
-	}
-	for _, step := range steps {
-		if d := step(); d != nil {
+	var p planner // it stays on the stack: a member plans each job several times for each firing
+	p.begun(v, now)
+	for _, s := range stepsOf(&v) {
+		if d := p.take(s); d != nil {
 			return Plan{Decision: d}
 		}
 	}
 	return p.plan()
+}
+
+// step is one thing to try.
+type step int
+
+const (
+	stepNone step = iota
+	stepLose
+	stepEndRetries
+	stepGrantRetry
+	stepMissTriggers
+	stepSkipTriggers
+	stepDropTriggers
+	stepAdoptLate
+	stepStartDue
+	stepGiveUpBacklog
+	stepDrawBacklog
+	stepFold
+	stepFoldNow
+	stepSweep
+)
+
+// stepsOf are the steps of a call in their order.
+func stepsOf(v *View) [9]step {
+	switch {
+	case v.Job.Tombstone() && v.EndsOnly:
+		return [9]step{stepLose, stepEndRetries, stepFoldNow, stepSweep}
+	case v.Job.Tombstone():
+		return [9]step{stepLose, stepEndRetries, stepFoldNow, stepDropTriggers, stepSweep}
+	case v.EndsOnly:
+		return [9]step{stepLose, stepEndRetries, stepFold}
+	case v.Job.Paused:
+		return [9]step{stepLose, stepEndRetries, stepSkipTriggers, stepFold}
+	}
+	return [9]step{stepLose, stepEndRetries, stepGrantRetry, stepMissTriggers, stepAdoptLate,
+		stepStartDue, stepGiveUpBacklog, stepDrawBacklog, stepFold}
+}
+
+func (p *planner) take(s step) *Decision {
+	switch s {
+	case stepLose:
+		return p.lose()
+	case stepEndRetries:
+		return p.endRetries()
+	case stepGrantRetry:
+		return p.grantRetry()
+	case stepMissTriggers:
+		return p.missTriggers()
+	case stepSkipTriggers:
+		return p.skipTriggers()
+	case stepDropTriggers:
+		return p.dropTriggers()
+	case stepAdoptLate:
+		return p.adoptLate()
+	case stepStartDue:
+		return p.startDue()
+	case stepGiveUpBacklog:
+		return p.giveUpBacklog()
+	case stepDrawBacklog:
+		return p.drawBacklog()
+	case stepFold:
+		return p.fold()
+	case stepFoldNow:
+		return p.foldNow()
+	case stepSweep:
+		return p.sweep()
+	}
+	return nil
 }
 
 // planner is one call of PlanJob.
@@ -60,26 +115,26 @@ type planner struct {
 	wakeElapsed time.Duration
 }
 
-func newPlanner(v View, now Reading) *planner {
+// begun makes p the planner of this call.
+func (p *planner) begun(v View, now Reading) {
 	at := v.instant(now)
-	p := &planner{v: v, at: at, ahead: now.Wall.Sub(at), elapsed: now.Elapsed, s: Fill(v.State, v.StateRevision)}
+	p.v, p.at, p.ahead, p.elapsed, p.s = v, at, now.Wall.Sub(at), now.Elapsed, v.State.filled(v.StateRevision)
 	if onTime := at.Add(-OnTime); cutCatchUpClock && p.s.Cursor.Before(onTime) {
 		p.s.Cursor = wholeSecond(onTime)
 	}
 	p.rideAlong()
-	return p
 }
 
 // rideAlong takes out of the state what any write takes out: entries whose record was seen, and
 // retries that can never be granted any more.
 func (p *planner) rideAlong() {
-	for _, e := range slices.Clone(p.s.Entries) {
+	for _, e := range p.s.Entries {
 		if record := p.record(e); record != nil {
 			p.s = ApplyEnd(p.s, p.v.Job, *record, e.Firing)
 			p.folded = append(p.folded, e.Firing)
 		}
 	}
-	for _, r := range slices.Clone(p.s.Retries) {
+	for _, r := range p.s.Retries {
 		if !r.cancelled(p.v.Job, p.at) {
 			continue
 		}
@@ -96,7 +151,7 @@ func (p *planner) rideAlong() {
 }
 
 func (p *planner) dropRetry(f Firing) {
-	p.s.Retries = slices.DeleteFunc(p.s.Retries, func(r PendingRetry) bool { return r.Firing == f })
+	p.s.Retries = slices.DeleteFunc(slices.Clone(p.s.Retries), func(r PendingRetry) bool { return r.Firing == f })
 }
 
 // fact is what is known of the very attempt of e, if anything: a fact about another attempt, a lock
