@@ -1,424 +1,432 @@
 package sim
 
 import (
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/quorumcron/quorumcron/scheduler"
 	"github.com/quorumcron/quorumcron/scheduler/cron"
 )
 
-// etcd is the one truth: keys with revisions, and leases. Each method is one transaction, with the
-// guards of the rules of the design; what it is asked to write comes from a member that may be behind.
+// etcd is the one truth: keys with revisions, and leases. Each method that changes something is one
+// transaction with the guards of the rules of the design; what it is asked to write comes from a member
+// that may be behind. Values in it are never changed, only replaced, so that whoever read one keeps it.
 type etcd struct {
 	world   *world
 	rev     int64
-	names   []scheduler.JobName // in order
-	jobs    map[scheduler.JobName]*record
-	locks   map[scheduler.Firing]lock
-	leases  map[int64]*lease
-	members map[string]memberKey
-	rules   []rules // every version; the last is in force
+	down    bool // it has no leader: nothing is answered, no lease ends
+	leases  []*lease
+	members []memberKey // by create revision
+	rules   rules
+	cancels []cancelKey
+	marks   [scheduler.ShardCount]int64 // newest change of a definition or trigger in the shard
+	drawn   int                         // trigger ids given out
 }
 
-// record is what is stored of one job.
+// record is what is stored of one uid.
 type record struct {
-	job      scheduler.Job
-	jobRev   int64
-	table    *cron.Timetable
-	state    scheduler.State
+	job      *job
+	def      *scheduler.Job
+	defRev   int64
+	table    *cron.Timetable  // of def; nil under a tombstone
+	state    *scheduler.State // as it was written: the newest grant has token 0
+	filled   *scheduler.State // the same as its readers see it
 	stateRev int64
 	triggers []scheduler.Trigger
-	ring     map[int]slot
+	ring     []slot
+	locks    []*lock
+	account  *account // the oracle's
 }
 
 type slot struct {
-	run scheduler.Run
+	run *scheduler.Run
 	rev int64
 }
 
 type lock struct {
+	rec     *record
+	firing  scheduler.Firing
+	attempt int
+	slot    int
 	created int64
-	lease   int64
+	member  string
 	nonce   string
-	job     scheduler.JobName
+	lease   *lease
+	follow  []func() // to be told when it goes
 }
 
-type lease struct{ ends time.Duration }
-
-type memberKey struct {
-	member scheduler.Member
-	lease  int64
-}
-
-// rules is a version of what lies under rules/.
+// rules is what lies under rules/.
 type rules struct {
 	rev        int64
+	version    int64
 	assignment scheduler.Assignment
 }
 
-func newEtcd(w *world) *etcd {
-	return &etcd{
-		world: w, rev: 1, jobs: map[scheduler.JobName]*record{}, locks: map[scheduler.Firing]lock{},
-		leases: map[int64]*lease{}, members: map[string]memberKey{}, rules: []rules{{rev: 1}},
+// cancelKey asks a member to end an attempt (rule 13).
+type cancelKey struct {
+	member string
+	rec    *record
+	firing scheduler.Firing
+	token  int64
+}
+
+func newEtcd(w *world) *etcd { return &etcd{world: w, rev: 1, rules: rules{rev: 1}} }
+
+// putState writes the state of a job: nothing planned on the old value can commit any more.
+func (e *etcd) putState(r *record, s *scheduler.State) {
+	filled := *s
+	if slices.ContainsFunc(s.Entries, func(x scheduler.Entry) bool { return x.Token == 0 }) {
+		filled.Entries = slices.Clone(s.Entries)
+		for i := range filled.Entries {
+			if filled.Entries[i].Token == 0 {
+				filled.Entries[i].Token = e.rev
+			}
+		}
 	}
+	r.state, r.filled, r.stateRev = s, &filled, e.rev
 }
 
-func (e *etcd) head() rules { return e.rules[len(e.rules)-1] }
-
-// put writes a job's state: nothing planned on the old value can commit any more.
-func (e *etcd) put(r *record, s scheduler.State, why string) {
-	e.world.ledger.write(r, s, why)
-	r.state, r.stateRev = s, e.rev
+func (r *record) lock(f scheduler.Firing) *lock {
+	for _, l := range r.locks {
+		if l.firing == f {
+			return l
+		}
+	}
+	return nil
 }
 
-// claim is a Begin, Skip or Miss on its way.
-type claim struct {
-	decision scheduler.Decision
-	jobRev   int64
-	stateRev int64
-	rulesRev int64
-	lease    int64
-	nonce    string
-	by       string
-	clock    time.Time // what the member's wall clock read when it planned this
+// slotRev is when the slot was last written; 0 is never.
+func (r *record) slotRev(i int) int64 {
+	if i >= len(r.ring) {
+		return 0
+	}
+	return r.ring[i].rev
 }
 
-// outcome is the answer to a write of a state: committed or refused, it shows what is there now.
-type outcome struct {
-	committed  bool
-	rulesMoved bool
-	now        snapshot
+func (r *record) run(i int) *scheduler.Run {
+	if i >= len(r.ring) {
+		return nil
+	}
+	return r.ring[i].run
 }
 
-// snapshot is what one read shows of a job.
-type snapshot struct {
-	job      scheduler.Job
-	table    *cron.Timetable
-	jobRev   int64
-	state    scheduler.State
-	stateRev int64
-	triggers []scheduler.Trigger
-	entries  map[scheduler.Firing]entryFact
-	rev      int64 // of etcd, when it was read
-}
-
-// entryFact is what lock and slot of an entry show.
-type entryFact struct {
+// fact is what lock and slot of an entry show.
+type fact struct {
+	firing  scheduler.Firing
 	attempt int
+	token   int64
 	lock    int64
 	record  *scheduler.Run
 }
 
-func (e *etcd) read(name scheduler.JobName) snapshot {
-	r := e.jobs[name]
-	s := snapshot{
-		job: r.job, table: r.table, jobRev: r.jobRev, state: scheduler.Fill(r.state, r.stateRev), stateRev: r.stateRev,
-		triggers: slices.Clone(r.triggers), entries: map[scheduler.Firing]entryFact{}, rev: e.rev,
+func (r *record) fact(x scheduler.Entry) fact {
+	f := fact{firing: x.Firing, attempt: x.Attempt, token: x.Token}
+	if l := r.lock(x.Firing); l != nil && l.created == x.Token {
+		f.lock = l.created
 	}
-	for _, x := range s.state.Entries {
-		f := entryFact{attempt: x.Attempt, lock: e.locks[x.Firing].created}
-		if held := r.ring[x.Slot]; held.rev > x.Token {
-			run := held.run
-			f.record = &run
-		}
-		s.entries[x.Firing] = f
+	if r.slotRev(x.Slot) < x.Token {
+		return f
 	}
-	return s
+	if run := r.run(x.Slot); run.Firing == x.Firing && run.Last().Number == x.Attempt {
+		f.record = run
+	}
+	return f
 }
 
-// claim commits a Begin, Skip or Miss if everything it was planned on still holds.
-func (e *etcd) claim(c claim) outcome {
-	d, cut := c.decision, e.world.cfg.Cut
-	r := e.jobs[d.Job]
-	refused := outcome{now: e.read(d.Job)}
+// claim is a planned write of a state on its way: of a claim (Begin, Skip, Miss) or of an end.
+type claim struct {
+	job      *job
+	uid      string
+	decision *scheduler.Decision
+	defRev   int64
+	stateRev int64
+	rulesRev int64
+	session  *session
+	nonce    string
+	by       *member
+	byID     string            // what it called itself when it planned this
+	now      scheduler.Reading // what its clocks read then
+}
+
+// outcome is the definite answer to a write of a state. Committed or refused, it brings what is there.
+type outcome struct {
+	committed  bool
+	rulesMoved bool
+	leaseGone  bool
+	rev        int64 // token of a grant
+	rules      int64
+	state      *scheduler.State // nil if it was not read, or is gone
+	stateRev   int64
+	defRev     int64
+	facts      []fact
+}
+
+// refused says why nothing was written, and what is there.
+func (e *etcd) refused(c *claim, why string) outcome {
+	e.world.count("refused write")
+	e.world.tell(c.by.name, "%s refused: %s", e.world.trace.attempted(c.decision), why)
+	o := outcome{rev: e.rev}
+	r := c.job.rec
+	if r == nil {
+		return o
+	}
+	o.state, o.stateRev, o.defRev = r.filled, r.stateRev, r.defRev
+	for _, b := range c.decision.Blame {
+		for _, x := range r.filled.Entries {
+			if b.Token != 0 && x.Firing == b.Firing {
+				o.facts = append(o.facts, r.fact(x))
+			}
+		}
+	}
+	if c.decision.Kind == scheduler.KindLose {
+		for _, x := range r.filled.Entries {
+			if x.Firing == c.decision.Firing {
+				o.facts = append(o.facts, r.fact(x))
+			}
+		}
+	}
+	return o
+}
+
+func (e *etcd) committed(c *claim) outcome {
+	r := c.job.rec
+	return outcome{committed: true, rev: e.rev, state: r.filled, stateRev: e.rev, defRev: r.defRev}
+}
+
+// moved says which of the revisions that a write was planned on has moved: "" is none.
+func (e *etcd) moved(c *claim, compareDef bool) string {
+	r, cut := c.job.rec, e.world.without
 	switch {
-	case c.rulesRev != e.head().rev && cut != CutRulesGuard:
-		refused.rulesMoved = true
-		return refused
-	case r.stateRev != c.stateRev && cut != CutStateCompare, r.jobRev != c.jobRev && cut != CutJobCompare:
-		return refused
-	case d.Trigger != "" && !slices.ContainsFunc(r.triggers, func(t scheduler.Trigger) bool { return t.ID == d.Trigger && t.Revision == d.TriggerRevision }):
-		return refused
+	case r == nil:
+		return "the job is gone"
+	case r.stateRev != c.stateRev && (cut != CutStateCompare || r.def.UID != c.uid):
+		return "the state has moved"
+	case compareDef && r.defRev != c.defRev && cut != CutJobCompare:
+		return "the definition has moved"
+	}
+	return ""
+}
+
+// claim commits a Begin, Skip or Miss if everything it was planned on still holds (rules 1, 8, 10).
+func (e *etcd) claim(c *claim) outcome {
+	d, r, cut := c.decision, c.job.rec, e.world.without
+	if c.rulesRev != e.rules.rev && cut != CutRulesGuard {
+		e.world.count("fenced claim")
+		e.world.tell(c.by.name, "%s refused: the rules have moved", e.world.trace.attempted(d))
+		return outcome{rulesMoved: true, rules: e.rules.rev, rev: e.rev}
+	}
+	if why := e.moved(c, true); why != "" {
+		return e.refused(c, why)
+	}
+	i := slices.IndexFunc(r.triggers, func(t scheduler.Trigger) bool { return t.ID == d.Trigger && t.Revision == d.TriggerRevision })
+	if d.Trigger != "" && i < 0 && cut != CutTriggerCompare {
+		return e.refused(c, "the trigger is gone")
 	}
 	for _, b := range d.Blame {
-		if !e.blamed(r, b) {
-			return refused
+		if !r.blamed(b) && cut != CutBlame {
+			return e.refused(c, "what it blames has ended")
 		}
 	}
 	if d.Kind == scheduler.KindBegin {
-		if e.leases[c.lease] == nil {
-			return refused
+		if c.session.lease.dead && cut != CutLockLease {
+			e.world.tell(c.by.name, "%s refused: the lock lease is gone", e.world.trace.attempted(d))
+			return outcome{leaseGone: true, rev: e.rev}
 		}
-		if _, taken := e.locks[d.Firing]; taken {
-			return refused
+		if r.lock(d.Firing) != nil {
+			return e.refused(c, "its lock is taken")
 		}
 	}
 	e.rev++
-	e.world.say("%s: %s", c.by, d)
+	e.world.trace.add(line{at: e.world.now, verb: commits, who: c.by.name, decision: d, number: e.rev})
 	e.world.count(string(d.Kind))
-	e.world.ledger.claimed(r, c, e.head().assignment)
-	if d.Trigger != "" {
-		r.triggers = slices.DeleteFunc(slices.Clone(r.triggers), func(t scheduler.Trigger) bool { return t.ID == d.Trigger })
-		e.world.ledger.consumed(r.job.UID)
+	e.world.oracle.claimed(r, c)
+	if i >= 0 && cut != CutTriggerDelete {
+		r.triggers = slices.Delete(slices.Clone(r.triggers), i, i+1)
+		e.changed(r)
 	}
 	if d.Kind == scheduler.KindBegin {
-		e.world.ledger.granted(r, c)
-		e.locks[d.Firing] = lock{e.rev, c.lease, c.nonce, d.Job}
+		l := &lock{rec: r, firing: d.Firing, attempt: d.Attempt, slot: d.Slot, created: e.rev, member: c.by.name, nonce: c.nonce, lease: c.session.lease}
+		r.locks = append(r.locks, l)
+		if cut != CutLockLease {
+			l.lease.locks = append(l.lease.locks, l)
+		}
 	}
-	e.put(r, d.Next, d.String())
-	return outcome{committed: true, now: e.read(d.Job)}
+	e.putState(r, &d.Next)
+	return e.committed(c)
 }
 
 // blamed says whether what a skip is blamed on is still so.
-func (e *etcd) blamed(r *record, b scheduler.Blame) bool {
-	switch held, alive := e.locks[b.Firing]; {
-	case b.Token == 0: // an owed retry: it is in the state, or follows from it
+func (r *record) blamed(b scheduler.Blame) bool {
+	switch l := r.lock(b.Firing); {
+	case b.Token == 0: // an owed retry: it follows from the state
 		return true
 	case b.Lock != 0:
-		return held.created == b.Lock
+		return l != nil && l.created == b.Lock
 	default:
-		return !alive && r.ring[b.Slot].rev < b.Token
+		return l == nil && r.slotRev(b.Slot) < b.Token
 	}
 }
 
-// resolve settles an unknown Begin (rule 2): it fences the state if nothing was written since, else it
-// reads. granted is the token, or 0.
-func (e *etcd) resolve(c claim) (granted int64, now snapshot) {
-	r := e.jobs[c.decision.Job]
+// resolve settles an unknown Begin, Skip or Miss (rule 2): it fences the state if nothing was written
+// since, else it reads lock and state.
+func (e *etcd) resolve(c *claim) outcome {
+	r := c.job.rec
+	if r == nil {
+		return outcome{rev: e.rev}
+	}
 	if r.stateRev == c.stateRev {
-		filled := scheduler.Fill(r.state, r.stateRev)
 		e.rev++
-		e.put(r, filled, "fence")
-	} else if held := e.locks[c.decision.Firing]; held.nonce == c.nonce {
-		granted = held.created
+		e.world.tell(c.by.name, "fence %s: %s was not granted, and never will be", c.job.name.Name, e.world.trace.subject(c.decision))
+		e.world.count("fence")
+		next := r.filled
+		if e.world.without == CutFill {
+			next = r.state
+		}
+		e.world.oracle.wrote(r, next, "fence")
+		e.putState(r, next)
+		return outcome{rev: e.rev, state: r.filled, stateRev: e.rev, defRev: r.defRev}
 	}
-	return granted, e.read(c.decision.Job)
+	o := outcome{rev: e.rev, state: r.filled, stateRev: r.stateRev, defRev: r.defRev}
+	if c.decision.Kind != scheduler.KindBegin {
+		return o
+	}
+	if l := r.lock(c.decision.Firing); l != nil && (l.nonce == c.nonce || e.world.without == CutNonce) {
+		o.committed, o.rev = true, l.created
+		e.world.tell(c.by.name, "finds that %s was granted: token %d", e.world.trace.subject(c.decision), l.created)
+		e.world.count("found grant")
+	}
+	if e.world.without == CutResolvedState {
+		o.state, o.stateRev = nil, 0
+	}
+	return o
 }
 
-// settle commits a Lose or Fold.
-func (e *etcd) settle(d scheduler.Decision, stateRev int64, by string) outcome {
-	r, cut := e.jobs[d.Job], e.world.cfg.Cut
-	refused := outcome{now: e.read(d.Job)}
-	if r.stateRev != stateRev && cut != CutStateCompare {
-		return refused
+// settle commits a Lose, Fold or Sweep (rules 5, 7, 9).
+func (e *etcd) settle(c *claim) outcome {
+	d, r := c.decision, c.job.rec
+	if why := e.moved(c, d.Kind == scheduler.KindSweep); why != "" {
+		return e.refused(c, why)
 	}
 	if d.Kind == scheduler.KindLose {
-		_, alive := e.locks[d.Firing]
-		if alive || r.ring[d.Slot].rev >= d.SlotBelow {
-			return refused
+		switch {
+		case r.lock(d.Firing) != nil:
+			return e.refused(c, "its lock is there")
+		case r.slotRev(d.Slot) >= d.SlotBelow:
+			return e.refused(c, "its record is there")
 		}
 	}
 	e.rev++
-	e.world.say("%s: %s", by, d)
+	e.world.trace.add(line{at: e.world.now, verb: commits, who: c.by.name, decision: d, number: e.rev})
 	e.world.count(string(d.Kind))
-	if d.Kind == scheduler.KindLose {
-		e.record(r, *d.Record)
+	if d.Kind == scheduler.KindSweep {
+		e.world.oracle.swept(r)
+		c.job.rec = nil
+		e.changed(r)
+		return outcome{committed: true, rev: e.rev}
 	}
-	e.put(r, d.Next, d.String())
-	return outcome{committed: true, now: e.read(d.Job)}
+	if d.Kind == scheduler.KindLose {
+		e.putRecord(r, d.Record)
+	}
+	e.world.oracle.wrote(r, &d.Next, string(d.Kind))
+	e.putState(r, &d.Next)
+	return e.committed(c)
 }
 
-// finish ends an attempt whose lock is still there (rule 4). recorded says whether this verdict is in
-// the slot now, by this request or by an earlier copy of it.
-func (e *etcd) finish(name scheduler.JobName, run scheduler.Run) (recorded bool) {
-	r, token := e.jobs[name], run.Last().Token
-	if e.locks[run.Firing].created != token && e.world.cfg.Cut != CutFinish {
-		held := r.ring[run.Slot].run
-		return held.Firing == run.Firing && held.Last().Token == token && held.Last().Verdict == run.Last().Verdict
+// finish ends an attempt whose lock is there (rule 4). It says whether this verdict is in the slot now,
+// by this request or by an earlier copy of it.
+func (e *etcd) finish(r *record, run *scheduler.Run, canceled bool) (recorded bool) {
+	last := run.Last()
+	l := r.lock(run.Firing)
+	if (l == nil || l.created != last.Token) && e.world.without != CutFinishLock {
+		return r.holds(run)
 	}
 	e.rev++
-	delete(e.locks, run.Firing)
-	e.world.say("finish %s attempt %d %s(%s)", run.Firing, run.Last().Number, run.Last().Verdict, run.Last().Reason)
-	e.record(r, run)
-	e.lockGone(name)
+	e.world.trace.add(line{
+		at: e.world.now, verb: records, who: last.Member, firing: run.Firing, attempt: last.Number,
+		number: int64(run.Slot), verdict: last.Verdict, reason: last.Reason,
+	})
+	e.putRecord(r, run)
+	if l != nil {
+		e.unlock(l)
+	}
+	if canceled {
+		e.dropCancel(last.Member, run.Firing)
+	}
 	return true
 }
 
-// late writes the result of an attempt that lost its lock, if nobody has called it lost (rule 6). The
-// caller read the state at stateRev.
-func (e *etcd) late(name scheduler.JobName, run scheduler.Run, stateRev int64) bool {
-	r, token := e.jobs[name], run.Last().Token
-	s := scheduler.Fill(r.state, r.stateRev)
-	i := slices.IndexFunc(s.Entries, func(x scheduler.Entry) bool { return x.Firing == run.Firing && x.Token == token })
-	if _, alive := e.locks[run.Firing]; alive || i < 0 || r.stateRev != stateRev || r.ring[run.Slot].rev >= token {
+// holds says whether the slot holds this attempt's verdict, be it in the record of a later attempt.
+func (r *record) holds(run *scheduler.Run) bool {
+	held, mine := r.run(run.Slot), run.Last()
+	if held == nil || held.Firing != run.Firing {
 		return false
 	}
+	return slices.ContainsFunc(held.Attempts, func(a scheduler.Attempt) bool {
+		return a.Number == mine.Number && a.Token == mine.Token && a.Verdict == mine.Verdict
+	})
+}
+
+// lateRead is what a late result is judged by: state, lock and slot in one transaction.
+type lateRead struct {
+	held, recorded bool
+	dropped        string // why it is; "" is not
+	stateRev       int64
+	slotRev        int64
+}
+
+func (e *etcd) readLate(r *record, run *scheduler.Run) lateRead {
+	token := run.Last().Token
+	i := slices.IndexFunc(r.filled.Entries, func(x scheduler.Entry) bool { return x.Firing == run.Firing && x.Token == token })
+	read := lateRead{stateRev: r.stateRev, slotRev: r.slotRev(run.Slot)}
+	switch l := r.lock(run.Firing); {
+	case l != nil && l.created == token:
+		read.held = true
+	case r.holds(run):
+		read.recorded = true
+	case e.world.without == CutLateCompare:
+	case read.slotRev >= token:
+		read.dropped = "its slot holds another end"
+	case r.job.rec != r:
+		read.dropped = "its job is gone"
+	case i < 0:
+		read.dropped = "it is not in flight any more"
+	}
+	return read
+}
+
+// late writes the result of an attempt that lost its lock, if state and slot are as they were read
+// (rule 6).
+func (e *etcd) late(r *record, run *scheduler.Run, read lateRead) (written bool) {
+	if e.world.without != CutLateCompare &&
+		(r.job.rec != r || r.stateRev != read.stateRev || r.slotRev(run.Slot) != read.slotRev || r.lock(run.Firing) != nil) {
+		return false
+	}
+	last := run.Last()
 	e.rev++
-	e.world.say("late result %s attempt %d %s", run.Firing, run.Last().Number, run.Last().Verdict)
 	e.world.count("late result")
-	e.record(r, run)
-	e.put(r, scheduler.ApplyEnd(s, r.job, run, run.Firing), "late result")
+	e.world.tell(last.Member, "late result of %s #%d in time: %s, slot %d, counted", e.world.trace.short(run.Firing), last.Number,
+		outcomeText(last.Verdict, last.Reason), run.Slot)
+	e.putRecord(r, run)
+	next := scheduler.ApplyEnd(*r.filled, *r.def, *run, run.Firing)
+	e.world.oracle.wrote(r, &next, "late result")
+	e.putState(r, &next)
 	return true
 }
 
-// record puts a run into its slot.
-func (e *etcd) record(r *record, run scheduler.Run) {
-	e.world.ledger.recorded(r, run)
+func (e *etcd) putRecord(r *record, run *scheduler.Run) {
+	e.world.oracle.recorded(r, run)
+	for run.Slot >= len(r.ring) {
+		r.ring = append(r.ring, slot{})
+	}
 	r.ring[run.Slot] = slot{run, e.rev}
 }
 
-// --- leases and members --------------------------------------------------------------------------
-
-func (e *etcd) grantLease(ttl time.Duration) int64 {
-	e.rev++
-	id := e.rev
-	e.leases[id] = &lease{ends: e.world.now + ttl}
-	e.watchLease(id)
-	return id
-}
-
-// keepAlive pushes the end of a lease on; false means that it is gone.
-func (e *etcd) keepAlive(id int64, ttl time.Duration) bool {
-	l := e.leases[id]
-	if l != nil {
-		l.ends = e.world.now + ttl
+// unlock takes a lock away, and tells who follows it.
+func (e *etcd) unlock(l *lock) {
+	same := func(o *lock) bool { return o == l }
+	l.rec.locks = slices.DeleteFunc(l.rec.locks, same)
+	l.lease.locks = slices.DeleteFunc(l.lease.locks, same)
+	for _, tell := range l.follow {
+		tell()
 	}
-	return l != nil
-}
-
-func (e *etcd) watchLease(id int64) {
-	l := e.leases[id]
-	if l == nil {
-		return
-	}
-	if wait := l.ends - e.world.now; wait > 0 {
-		e.world.after(wait, func() { e.watchLease(id) })
-		return
-	}
-	e.revoke(id)
-}
-
-// revoke ends a lease, and everything under it.
-func (e *etcd) revoke(id int64) {
-	if e.leases[id] == nil {
-		return
-	}
-	delete(e.leases, id)
-	e.rev++
-	var gone []scheduler.Firing
-	for f, l := range e.locks {
-		if l.lease == id {
-			gone = append(gone, f)
-		}
-	}
-	slices.SortFunc(gone, func(a, b scheduler.Firing) int { return int(e.locks[a].created - e.locks[b].created) })
-	for _, f := range gone {
-		l := e.locks[f]
-		delete(e.locks, f)
-		e.world.say("the lock of %s is gone with its lease", f)
-		e.world.count("lost lock")
-		e.lockGone(l.job)
-	}
-	for _, m := range e.world.members {
-		if e.members[m.name].lease == id {
-			delete(e.members, m.name)
-			e.world.say("%s is no member any more", m.name)
-			e.membersChanged()
-		}
-	}
-}
-
-// join puts a member key under a lease and answers with its create revision, the member's incarnation;
-// 0 means that the lease is gone. Asked again, it answers the same.
-func (e *etcd) join(name string, lease int64) int64 {
-	if e.leases[lease] == nil {
-		return 0
-	}
-	if k, here := e.members[name]; here && k.lease == lease {
-		return k.member.CreateRevision
-	}
-	e.rev++
-	m := scheduler.Member{Name: name, Incarnation: e.rev, CreateRevision: e.rev}
-	e.members[name] = memberKey{m, lease}
-	e.world.say("%s joins", m.ID())
-	e.membersChanged()
-	return e.rev
-}
-
-// membersChanged has the dispatcher publish a new assignment after a while: it has its own election,
-// and may be the very member that died.
-func (e *etcd) membersChanged() {
-	e.world.after(e.world.within(200*time.Millisecond, 2*time.Second), e.dispatch)
-}
-
-func (e *etcd) dispatch() {
-	var live []scheduler.Member
-	for _, m := range e.world.members {
-		if k, here := e.members[m.name]; here {
-			live = append(live, k.member)
-		}
-	}
-	prev := e.head().assignment
-	next := scheduler.Assign(&prev, live, scheduler.Pool{ID: scheduler.PoolAll})
-	if prev.Owners == next.Owners && slices.Equal(prev.Members, next.Members) {
-		return
-	}
-	e.rev++
-	e.rules = append(e.rules, rules{e.rev, next})
-	e.world.say("assignment to %v", next.Members)
-	for _, m := range e.world.members {
-		m.hear(m.follow)
-	}
-}
-
-// --- what users do, and what watches tell --------------------------------------------------------
-
-// apply stores a new job.
-func (e *etcd) apply(j scheduler.Job) {
-	e.rev++
-	table, err := cron.Compile(j.Schedule.Spec())
-	if err != nil {
-		panic(fmt.Sprintf("the simulation wrote a schedule that is refused: %v", err))
-	}
-	e.names = append(e.names, j.Name)
-	e.jobs[j.Name] = &record{
-		job: j, jobRev: e.rev, table: table, state: scheduler.NewState(j, e.world.wall()), stateRev: e.rev, ring: map[int]slot{},
-	}
-}
-
-// edit stores a changed definition, and with a reason closes the books of the old one (rule 9).
-func (e *etcd) edit(r *record, reason scheduler.Reason, change func(*scheduler.Job)) {
-	next := r.job
-	change(&next)
-	if reason == scheduler.ReasonEdited && !scheduler.ClosesBooks(r.job, next) {
-		return
-	}
-	next.Generation++
-	table, err := cron.Compile(next.Schedule.Spec())
-	if err != nil {
-		panic(fmt.Sprintf("the simulation wrote a schedule that is refused: %v", err))
-	}
-	e.rev++
-	e.world.say("user: %s generation %d paused %v %s", next.Name, next.Generation, next.Paused, reason)
-	e.world.count("edit")
-	if reason != "" {
-		v := scheduler.View{Job: r.job, Timetable: r.table, State: r.state, StateRevision: r.stateRev}
-		e.put(r, scheduler.CloseBooks(v, scheduler.Reading{Wall: e.world.wall()}, reason), "edit")
-	}
-	r.job, r.jobRev, r.table = next, e.rev, table
-	e.changed(r.job.Name)
-}
-
-func (e *etcd) trigger(r *record) {
-	e.rev++
-	t := scheduler.Trigger{ID: fmt.Sprint("t", e.rev), Revision: e.rev, Requested: e.world.wall()}
-	r.triggers = append(slices.Clone(r.triggers), t)
-	e.world.say("user: triggers %s", scheduler.Triggered(r.job.UID, t.ID))
-	e.world.count("trigger")
-	e.changed(r.job.Name)
-}
-
-// changed tells the members that a definition or a trigger changed; lockGone, that a lock went.
-func (e *etcd) changed(name scheduler.JobName) {
-	for _, m := range e.world.members {
-		m.hear(func() { m.load(name) })
-	}
-}
-
-func (e *etcd) lockGone(name scheduler.JobName) {
-	for _, m := range e.world.members {
-		m.hear(func() { m.load(name) })
-	}
+	l.follow = nil
 }

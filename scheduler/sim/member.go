@@ -8,306 +8,305 @@ import (
 	"github.com/quorumcron/quorumcron/scheduler"
 )
 
-// The times of a member's leases, as the program's defaults.
-const (
-	ttl      = 10 * time.Second
-	grace    = 5 * time.Second
-	maxSleep = time.Second
-	capacity = 40
-)
-
-// member is one process that may come back after a crash. It knows only what it was told.
+// member is one machine with one process of the program on it, and that one's supervisor. The process
+// may end and come again; its names below are those of package node. It knows only what it was told.
 type member struct {
-	world       *world
-	name        string
-	incarnation int64 // create revision of its key; 0 until it is known
-	life        int   // raised by each start and crash: what belongs to a former life is not heard
-	up, cut     bool
-	stalled     time.Duration // until then the process does nothing; its supervisor does
-	skew        time.Duration // of its wall clock against the true time
-	boot        time.Duration // of its elapsed clock against the true time
+	world    *world
+	name     string
+	capacity int
+	skew     time.Duration // of its wall clock against the true time
+	boot     time.Duration // of its elapsed clock against the true time
+	stepped  time.Duration // when its wall clock last jumped, true time
+	link     link
+	lags     []chance         // of its messages: about no job, and about each
+	silence  map[silence]bool // requests whose like was not answered last time
+	crashes  []string         // jobs whose next grant is forgotten by a panic
 
-	locks    *session // what new locks go under; nil while there is none
-	sessions []*session
-	rulesAt  int // index of the newest rules it has heard of
-	jobs     map[scheduler.JobName]*tracked
-	agenda   *scheduler.Agenda
-	guard    scheduler.StepGuard
-	clock    scheduler.ClockVerdict
-	attempts map[string]*attempt // by nonce
-	nonces   int
-	turns    int
+	full    time.Duration // when it last had no room, true time
+	began   time.Duration // when its process did, true time
+	life    int           // raised by every start and end: what belongs to a former process is not heard
+	up      bool          // there is a process
+	stalled time.Duration
+	waiting []func()      // what happens when it is no longer stalled
+	frozen  time.Duration // until when the machine stands, supervisor and attempts included
+	thawing []func()
+	folder  []*lease // the leases that its data folder knows of
+
+	process
 }
 
-// tracked is a job that the member plans.
-type tracked struct {
-	snapshot
-	loaded bool
-	facts  map[scheduler.Firing]scheduler.Fact
-	busy   bool // a write of the state is on its way
+// process is what a process forgets when it ends.
+type process struct {
+	incarnation int64
+	memberLease *lease
+	sessions    []*session // lock sessions, the newest last; those that are lost and unused are dropped
+	opening     bool
+	draining    bool
+	stopped     bool // claims nothing any more
+
+	rules     rules
+	live      []scheduler.Member // as it was last told
+	liveRev   int64
+	publishes bool // an assignment of its own is on its way
+	mine      [scheduler.ShardCount]bool
+	jobs      []*tracked // by job.index; nil: not its own
+	fenced    []*tracked
+	agenda    *scheduler.Agenda
+	guard     scheduler.StepGuard
+	clock     scheduler.ClockVerdict
+	clockAt   time.Duration // elapsed clock, when clock was judged
+	wakes     time.Duration // when its next turn is, true time; negative: none
+	held      map[string]*attempt
+	hungry    []*tracked // could begin something, had it room
+	nonces    int
+	kept      map[*job]*tracked // without reload: what it had of jobs that it lost
 }
 
 func newMember(w *world, name string) *member {
+	boot := chanceOf(w.seed, "boot of "+name)
 	return &member{
-		world: w, name: name,
-		skew: w.within(-200*time.Millisecond, 200*time.Millisecond), boot: w.within(time.Hour, 1000*time.Hour),
+		world: w, name: name, capacity: defaultCapacity, stepped: -time.Hour, full: -time.Hour,
+		boot: boot.within(time.Hour, 1000*time.Hour).Truncate(time.Millisecond),
 	}
 }
 
-// String is the member's ID.
-func (m *member) String() string { return m.id() }
+// defaultCapacity is how many attempts a member runs at once.
+const defaultCapacity = 256
 
-func (m *member) id() string { return scheduler.Member{Name: m.name, Incarnation: m.incarnation}.ID() }
+// maxSleep bounds the sleep between two turns: a wall clock that is set must be noticed.
+const maxSleep = time.Second
+
+func (m *member) id() string { return memberID(m.name, m.incarnation) }
+
+func memberID(name string, incarnation int64) string {
+	return scheduler.Member{Name: name, Incarnation: incarnation}.ID()
+}
 
 func (m *member) reading() scheduler.Reading {
-	return scheduler.Reading{Wall: epoch.Add(m.world.now + m.skew), Elapsed: m.world.now + m.boot}
+	return scheduler.Reading{Wall: m.world.epoch.Add(m.world.now + m.skew), Elapsed: m.world.now + m.boot}
+}
+
+// beyond is the latest instant that a change served here may move a cursor to.
+func (m *member) beyond(now scheduler.Reading) time.Time {
+	if m.clock.NotBeyond.IsZero() {
+		return now.Wall
+	}
+	return m.clock.NotBeyond.Add(now.Elapsed - m.clockAt)
+}
+
+// serves says whether a user's request is answered here.
+func (m *member) serves() bool {
+	return m.up && !m.link.requests && !m.link.replies && m.stalled <= m.world.now && !m.world.etcd.down
+}
+
+// ailing says whether something is wrong with the member or its link.
+func (m *member) ailing() bool {
+	w := m.world
+	switch {
+	case !m.up:
+		return !m.draining // one that was drained has left in good order
+	case m.link.requests, m.link.replies, m.link.slow > 0, m.link.deaf, m.stalled > w.now, m.frozen > w.now:
+		return true
+	}
+	return w.now-m.stepped < scheduler.StepTrial+2*maxSleep
 }
 
 // start begins a new process.
 func (m *member) start() {
-	m.up, m.cut, m.stalled = true, false, 0
+	if m.up {
+		return
+	}
+	m.up, m.stalled, m.waiting = true, 0, nil
 	m.life++
-	m.incarnation = 0
-	m.locks, m.sessions = nil, nil
-	m.jobs = map[scheduler.JobName]*tracked{}
-	m.agenda, m.guard, m.clock = scheduler.NewAgenda(), scheduler.StepGuard{}, scheduler.ClockVerdict{}
-	m.attempts = map[string]*attempt{}
-	m.rulesAt = len(m.world.etcd.rules) - 1
-	m.world.say("%s starts", m)
-	m.join()
-	m.openLocks()
+	m.process = process{
+		agenda: scheduler.NewAgenda(), jobs: make([]*tracked, len(m.world.jobs)), held: map[string]*attempt{}, wakes: -1,
+		kept: map[*job]*tracked{},
+	}
+	m.link.missed, m.began = false, m.world.now
+	m.world.tell(m.name, "starts")
+	m.world.trouble(0)
+	for _, l := range m.folder { // a proof of death: this process holds the data folder
+		m.revoke(l)
+	}
+	m.folder = nil
+	m.joinAgain()
+	m.readRules()
+	m.every(m.world.ttl, m.watchLocks)
+	m.every(marksEvery, m.watchMarks)
 	m.turn()
 }
 
-// crash kills the process and, with it, its attempts.
-func (m *member) crash() {
-	m.world.say("%s crashes", m)
-	m.world.count("crash")
-	m.up = false
-	m.life++
-	for _, a := range m.running() {
-		m.world.ledger.stopped(a.process)
-	}
-	if m.world.chance(30) { // a proof of death: its successor finds the data folder
-		for _, s := range m.sessions {
-			m.world.after(m.world.within(0, 5*time.Second), func() { m.world.etcd.revoke(s.id) })
-		}
-	}
-}
-
-// repair starts what is down and connects what is cut off.
-func (m *member) repair() {
-	if !m.up {
-		m.start()
-		return
-	}
-	if m.cut {
-		m.world.say("%s is connected again", m)
-		m.cut = false
-		m.follow()
-		for _, name := range m.world.etcd.names {
-			m.load(name)
-		}
-	}
-}
-
-// follow takes in the rules that it has not heard of, one version after another: a shard that was lost
-// and won again in between is another one.
-func (m *member) follow() {
-	for m.rulesAt < len(m.world.etcd.rules)-1 {
-		m.rulesAt++
-		m.own()
-	}
-}
-
-// own takes up the jobs that the newest rules it has heard of give it, and lets go of others.
-func (m *member) own() {
-	a := m.world.etcd.rules[m.rulesAt].assignment
-	for _, name := range m.world.etcd.names {
-		mine := a.Owner(scheduler.ShardOf(name)) == m.id()
-		switch t := m.jobs[name]; {
-		case mine && t == nil:
-			m.jobs[name] = &tracked{facts: map[scheduler.Firing]scheduler.Fact{}}
-			m.load(name)
-		case !mine && t != nil:
-			delete(m.jobs, name)
-			m.agenda.Remove(name)
-		case mine:
-			m.soon(name) // what was refused because the rules had moved
-		}
-	}
-}
-
-// load reads all there is about a job that it owns.
-func (m *member) load(name scheduler.JobName) {
-	t := m.jobs[name]
-	if t == nil {
-		return
-	}
-	call(m, func() snapshot { return m.world.etcd.read(name) }, func(s snapshot, known bool) {
-		switch {
-		case m.jobs[name] != t:
-		case known:
-			m.take(name, t, s)
-		default:
-			m.load(name)
-		}
-	})
-}
-
-// take takes in what a read or an answer shows, unless something newer is known.
-func (m *member) take(name scheduler.JobName, t *tracked, s snapshot) {
-	if t.loaded && s.rev < t.rev {
-		return
-	}
-	t.snapshot, t.loaded = s, true
-	now := m.reading()
-	facts := map[scheduler.Firing]scheduler.Fact{}
-	for f, seen := range s.entries {
-		facts[f] = learn(t.facts[f], seen, now)
-	}
-	t.facts = facts
-	m.soon(name)
-}
-
-// learn is what a fact becomes by another look: a lock that is gone stays gone since it was first seen
-// so, or a hold would never pass.
-func learn(old scheduler.Fact, seen entryFact, now scheduler.Reading) scheduler.Fact {
-	f := scheduler.Fact{Attempt: seen.attempt, Lock: seen.lock, Record: seen.record}
-	same := old.Attempt == seen.attempt
-	switch {
-	case f.Record != nil && same && old.Record != nil:
-		f.RecordedSince = old.RecordedSince
-	case f.Record != nil:
-		f.RecordedSince = now.Elapsed
-	case f.Lock != 0 && same:
-		f.Ending, f.EndingSince = old.Ending, old.EndingSince
-	case f.Lock == 0 && same && old.Lock == 0:
-		f.GoneSince = old.GoneSince
-	case f.Lock == 0:
-		f.GoneSince = now.Elapsed
-	}
-	return f
-}
-
-func (m *member) soon(name scheduler.JobName) {
-	m.agenda.Soon(name)
-	m.wakeIn(0)
-}
-
-func (m *member) soonAll() {
-	for _, name := range m.world.etcd.names {
-		if m.jobs[name] != nil {
-			m.soon(name)
-		}
-	}
-}
-
-func (m *member) wakeIn(d time.Duration) {
-	m.turns++
-	turn, life := m.turns, m.life
+// every lets the process do something again and again.
+func (m *member) every(d time.Duration, do func()) {
+	life := m.life
 	m.world.after(d, func() {
-		m.awake(func() {
-			if m.turns == turn && m.life == life {
-				m.turn()
-			}
+		m.awake(life, func() {
+			do()
+			m.every(d, do)
 		})
 	})
 }
 
-// turn plans what is due and sleeps.
-func (m *member) turn() {
-	now := m.reading()
-	verdict := m.guard.Observe(now)
-	if verdict.Event != "" {
-		m.world.say("%s: %s", m, verdict.Event)
-	}
-	if verdict.Trusted && !m.clock.Trusted {
-		for name := range m.jobs {
-			m.agenda.Soon(name)
-		}
-	}
-	m.clock = verdict
-	for _, name := range m.agenda.Due(now) {
-		m.plan(name, now)
-	}
-	sleep := maxSleep
-	if wait, ok := m.agenda.Wait(now); ok {
-		sleep = min(sleep, wait)
-	}
-	m.wakeIn(sleep)
-}
-
-func (m *member) plan(name scheduler.JobName, now scheduler.Reading) {
-	t := m.jobs[name]
-	if t == nil || !t.loaded || t.busy {
+// crash kills the process; its supervisor, which sees the pipe close, kills the attempts. With keep the
+// data folder is there when it starts again.
+func (m *member) crash(keep bool) {
+	if !m.up {
 		return
 	}
-	p := scheduler.PlanJob(m.view(t, now), now)
-	if p.Decision == nil {
-		m.agenda.Set(name, p.Wake, p.WakeElapsed)
+	m.world.tell(m.name, "crashes")
+	m.world.count("crash")
+	m.frozen, m.thawing = 0, nil // a machine that stood is switched off
+	m.draining = false
+	m.end()
+	if !keep {
+		m.folder = nil
+	}
+}
+
+// end is the end of the process, however it came.
+func (m *member) end() {
+	m.up = false
+	m.life++
+	for _, a := range m.running() {
+		m.world.oracle.stopped(a.run, "", "")
+	}
+	m.waiting = nil
+}
+
+// supervised lets the supervisor do something now, or as soon as the machine goes on.
+func (m *member) supervised(do func()) {
+	if m.frozen > m.world.now {
+		m.thawing = append(m.thawing, do)
 		return
 	}
-	t.busy = true
-	m.send(name, t, *p.Decision, now)
+	do()
 }
 
-func (m *member) view(t *tracked, now scheduler.Reading) scheduler.View {
-	room := m.locks != nil && now.Elapsed < m.locks.life.ClaimUntil() && len(m.attempts) < capacity
-	return scheduler.View{
-		Job: t.job, Timetable: t.table, State: t.state, StateRevision: t.stateRev,
-		Triggers: t.triggers, Facts: t.facts, Room: room, EndsOnly: !m.clock.Trusted, NotBeyond: m.clock.NotBeyond,
+// stall stops the process for a while, not its supervisor.
+func (m *member) stall(d time.Duration) {
+	w := m.world
+	w.trouble(d)
+	if !m.up {
+		return
 	}
-}
-
-// send carries out a decision.
-func (m *member) send(name scheduler.JobName, t *tracked, d scheduler.Decision, now scheduler.Reading) {
-	c := claim{
-		decision: d, jobRev: t.jobRev, stateRev: t.stateRev, rulesRev: m.world.etcd.rules[m.rulesAt].rev,
-		by: m.String(), clock: now.Wall,
-	}
-	etcd := m.world.etcd
-	switch d.Kind {
-	case scheduler.KindBegin:
-		m.begin(name, t, c, now)
-	case scheduler.KindSkip, scheduler.KindMiss:
-		call(m, func() outcome { return etcd.claim(c) }, func(o outcome, known bool) { m.answered(name, t, o, known) })
-	default:
-		call(m, func() outcome { return etcd.settle(d, c.stateRev, c.by) }, func(o outcome, known bool) { m.answered(name, t, o, known) })
-	}
-}
-
-// answered takes in the answer to a write of a state. An unknown one may still commit; it was planned
-// on a revision, so that what is read and planned now is refused or refuses it.
-func (m *member) answered(name scheduler.JobName, t *tracked, o outcome, known bool) {
-	t.busy = false
-	switch {
-	case m.jobs[name] != t:
-	case !known:
-		m.load(name)
-	case o.rulesMoved:
-		m.world.count("fenced claim") // planned again when the watch has caught up
-	default:
-		if !o.committed {
-			m.world.count("refused write")
+	w.tell(m.name, "stalls for %s", d)
+	w.count("stall")
+	m.stalled = max(m.stalled, w.now+d)
+	life := m.life
+	w.after(d, func() {
+		if m.life == life && m.stalled <= w.now {
+			m.goOn()
 		}
-		m.take(name, t, o.now)
+	})
+}
+
+func (m *member) goOn() {
+	list, life := m.waiting, m.life
+	m.waiting = nil
+	for _, happen := range list {
+		m.awake(life, happen)
 	}
 }
 
-// running are the attempts whose process runs, in order.
-func (m *member) running() []*attempt {
-	var list []*attempt
-	for _, a := range m.attempts {
-		if a.process != nil && !a.ended {
-			list = append(list, a)
+// freeze stops the whole machine for a while: process, supervisor and attempts. Its clocks go on.
+func (m *member) freeze(d time.Duration) {
+	w := m.world
+	w.trouble(d)
+	w.tell(m.name, "is frozen for %s", d)
+	w.count("freeze")
+	more := w.now + d - max(m.frozen, w.now)
+	m.frozen = max(m.frozen, w.now+d)
+	for _, a := range m.running() {
+		a.run.frozen = true
+		a.run.paused += max(more, 0)
+		a.run.thaw = m.frozen
+	}
+	if m.up {
+		m.stalled = max(m.stalled, w.now+d)
+	}
+	w.after(d, func() {
+		if m.frozen > w.now {
+			return
 		}
+		list := m.thawing
+		m.thawing = nil
+		for _, do := range list { // the supervisor's deadlines come first: it sleeps on them
+			do()
+		}
+		if m.up && m.stalled <= w.now {
+			m.goOn()
+		}
+	})
+}
+
+// step moves the wall clock.
+func (m *member) step(d time.Duration) {
+	m.world.tell(m.name, "has its clock stepped by %s", d)
+	m.world.count("stepped clock")
+	m.skew += d
+	if d.Abs() > scheduler.StepLimit {
+		m.stepped = m.world.now
+	}
+	m.world.trouble(scheduler.StepTrial + 2*maxSleep)
+}
+
+// cut severs a direction of the link; heal mends everything about it.
+func (m *member) cut(requests, replies bool) {
+	m.world.tell(m.name, "is cut off%s", map[bool]string{true: "", false: " in one direction"}[requests && replies])
+	m.world.count("cut link")
+	m.link.requests = m.link.requests || requests
+	m.link.replies = m.link.replies || replies
+}
+
+func (m *member) heal() {
+	if !m.link.requests && !m.link.replies && m.link.slow == 0 && !m.link.deaf {
+		return
+	}
+	m.world.tell(m.name, "is connected again")
+	missed, wasDeaf := m.link.missed || m.link.replies, m.link.deaf
+	m.link = link{orders: m.link.orders}
+	m.world.trouble(map[bool]time.Duration{true: marksEvery + eventLost}[wasDeaf])
+	if missed && m.up {
+		m.awake(m.life, m.resync)
+	}
+}
+
+// resync reads what watches missed while the link was cut.
+func (m *member) resync() {
+	m.readRules()
+	list, rev := m.world.etcd.members, m.world.etcd.rev
+	m.hear(nil, func() { m.takeMembers(list, rev) })
+	for _, t := range m.jobs {
+		if t != nil {
+			m.reload(t)
+			for _, f := range t.follows {
+				m.look(t, f)
+			}
+		}
+	}
+	for _, key := range m.world.etcd.cancels {
+		if key.member == m.name {
+			m.hear(key.rec.job, func() { m.takeCancel(key) })
+		}
+	}
+}
+
+// attempts are all that the process holds, in the order in which their Begins were sent.
+func (m *member) attempts() []*attempt {
+	list := make([]*attempt, 0, len(m.held))
+	for _, a := range m.held {
+		list = append(list, a)
 	}
 	slices.SortFunc(list, func(a, b *attempt) int { return a.serial - b.serial })
 	return list
 }
 
+// running are the attempts whose process runs.
+func (m *member) running() []*attempt {
+	return slices.DeleteFunc(m.attempts(), func(a *attempt) bool { return a.run == nil || a.run.over })
+}
+
 func (m *member) nonce() string {
 	m.nonces++
-	return fmt.Sprint(m.name, "/", m.nonces)
+	return fmt.Sprintf("%s/%d/%d", m.name, m.life, m.nonces)
 }
