@@ -74,6 +74,10 @@ breaking:
 generate: ## rebuild the Go code of the .proto files
 	$(BUF) generate
 
+.PHONY: sim-week
+sim-week: ## simulate a week of 5 members, 1,000 jobs and about 500 faults; SEED=n for another one
+	go test -v -count 1 -timeout 15m -run ThousandJobs ./scheduler/sim -week -seed $(or $(SEED),1)
+
 .PHONY: chaos
 chaos: ## break a real cluster of processes and check its history
 	go test -v -count 1 -timeout 15m ./chaos-tests/...
