@@ -87,7 +87,7 @@ func userCuts() []testCase {
 		cut("9: busy across uids", ownApply().with(func(w *world) { w.Ends = 0 }), "stuck", func(r *rules) { r.BusyAcrossUID = true }),
 		cut("13: cancel without state compare", cancels(), "I11", func(r *rules) { r.CancelNoState = true }),
 		cut("13: cancel names no token", cancels(), "I17", func(r *rules) { r.CancelNoToken = true }),
-		cut("13: cancel key stays", ownCancel(), "stuck", func(r *rules) { r.CancelKeyStays = true }),
+		cut("13: cancel key stays", ownCancel(), "stuck", func(r *rules) { r.CancelKeyStays, r.QueueOnce = true, true }),
 	}
 }
 
@@ -112,12 +112,12 @@ func openCuts() []testCase {
 		return c
 	}
 	return []testCase{
-		open("6, 12: a dropped result is not followed", ownRetry(), "stuck", func(r *rules) { r.LetGoUnfollowed = true }).sized(medium),
+		open("12: away and back, a dropped result", ownRetry(), "stuck", func(r *rules) { r.KeepsOnRegain, r.LetGoUnfollowed = true, true }).sized(medium),
 		open("6, 12: a forgotten attempt is not followed", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.LetGoUnfollowed = true }),
 		open("3: looked for while something is held", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.OrphansWhileHeld = true }),
 		open("7: a killed attempt is not tried again", retry1(), "I16", func(r *rules) { r.KilledIsFinal = true }),
 		open("13: LOST answered as the end", cancels(), "I15", func(r *rules) { r.CancelSaysEnded = true }),
-		open("12: followers known by firing", ownRetry(), "stuck", func(r *rules) { r.FollowByFiring = true }).sized(medium),
+		open("12: away and back, followers known by firing", ownRetry(), "stuck", func(r *rules) { r.KeepsOnRegain, r.FollowByFiring = true, true }).sized(medium),
 	}
 }
 
@@ -139,7 +139,12 @@ func spares() []testCase {
 		spare("2: fence, if forgotten locks are closed", plain, func(r *rules) { r.ByRead = true }).sized(medium),
 		spare("2: resolution, if forgotten locks are closed", plain, func(r *rules) { r.TakenForRefused = true }).sized(medium),
 		spare("12: no reload, instant", own1().with(func(w *world) { w.Crashes = 0 }), func(r *rules) { r.NoReload = true }).sized(medium),
+		spare("12: followers known by firing, dropped results, if nothing is kept", ownRetry(), func(r *rules) {
+			r.FollowByFiring, r.LetGoUnfollowed = true, true
+		}).sized(medium),
 		spare("12: rejoin is no new owner", ownAlone().with(func(w *world) { w.Moves = 1 }), func(r *rules) { r.SameOwner = true }),
+		spare("13: cancel key stays, if the queue is read again", ownCancel(), func(r *rules) { r.CancelKeyStays = true }),
+		spare("13: queue read once, if what is let go removes its key", ownCancel(), func(r *rules) { r.QueueOnce = true }),
 		spare("13: trigger compare of a cancel", cancels(), func(r *rules) { r.CancelNoTrigger = true }),
 		spare("13: lock compare of a cancel", ownCancel(), func(r *rules) { r.CancelNoLock = true }),
 		{Name: "not promised: order of starts", Want: "(not promised)", World: calm.with(func(w *world) { w.StartOrder = true })},

@@ -14,10 +14,11 @@ func (k *mind) copyOf(s *state) jobState {
 	return k.View
 }
 
-// load reads the shard anew: a snapshot. What is known of a job that is still there stays known.
+// load reads the shard anew: a snapshot. What was known of its job before, when another may have owned it
+// in between, is forgotten.
 func (w *world) load(s *state, m int) {
 	k := &s.Members[m].Mind
-	if k.tracked() && k.Def.UID == s.Def.UID && s.Def.Elsewhere == 0 {
+	if w.Cut.KeepsOnRegain && k.tracked() && k.Def.UID == s.Def.UID && s.Def.Elsewhere == 0 {
 		w.settle(s, m)
 	} else {
 		w.former(s, m)

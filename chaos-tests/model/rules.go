@@ -49,12 +49,14 @@ type rules struct {
 	SameOwner                         bool // 12: a restarted or rejoined process owns without new rules
 	ReloadBlind                       bool // 12: an answer to a reload replaces what the watch brought since
 	TriggersNotRead                   bool // 12: triggers are not read when a job comes into view
+	KeepsOnRegain                     bool // 12: an owner that was none in between keeps what it knew of attempts
 	FollowByFiring                    bool // 12: a follower is known by its firing, not by its attempt
 	CancelNoState                     bool // 13
 	CancelNoTrigger                   bool // 13
 	CancelNoLock                      bool // 13
 	CancelNoToken                     bool // 13: it ends whichever attempt of the firing it meets
-	CancelKeyStays                    bool // 13: only the Finish of a cancelled attempt removes the key
+	CancelKeyStays                    bool // 13: what is let go does not remove a key that its Finish did not carry
+	QueueOnce                         bool // 13: the queue is not read again
 	CancelSaysEnded                   bool // 13: a LOST attempt is answered as the end though a retry follows
 	GroupsShareJobs                   bool // Groups: several operations of one job, ends beside claims
 	GroupsNotSplit                    bool // Groups: one that is refused as a whole is sent again as it is

@@ -254,7 +254,15 @@ func (w *world) cancelAttempt(n state, f uint8, words string, out emit) {
 func (w *world) cancelSteps(s *state, m int, out emit) {
 	for f := range uint8(nFirings) {
 		key := s.Cancel[f]
-		if int(key.Member) != m+1 || key.Heard == 1 {
+		if int(key.Member) != m+1 {
+			continue
+		}
+		if key.Heard == 1 {
+			if !w.Cut.QueueOnce {
+				n := *s
+				n.Cancel[f].Heard = 0
+				out(n, false, w.say("M%d reads its queue again", m), "")
+			}
 			continue
 		}
 		n := *s
