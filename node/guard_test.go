@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,116 @@ func TestEditUnderAClockThatIsAheadSwallowsNothing(t *testing.T) {
 		time.Sleep(scheduler.StepTrial + 30*time.Second)
 		if n := b.startsAfter(job, edited); n < 4 {
 			t.Errorf("%d starts in the half minute after the clock is believed again, want 5 or 6", n)
+		}
+	})
+}
+
+// calls is how many requests a member sends to etcd in a while.
+func (b *bubble) calls(m *bubbleMember, in time.Duration) int64 {
+	before := m.link.Counts().Calls
+	time.Sleep(in)
+	return m.link.Counts().Calls - before
+}
+
+// TestRefusedClaimsWaitForTheRules: a member whose watch of the rules is behind does not try again and
+// again meanwhile.
+func TestRefusedClaimsWaitForTheRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := b.apply(handlerJob("tick", time.Second, "work", ""))
+		time.Sleep(2500 * time.Millisecond)
+		status, err := b.any().Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; b.owner(job).cfg.Name == status.Dispatcher; i++ { // it must not be its own watch that is behind
+			job = b.apply(handlerJob(fmt.Sprintf("tick-%d", i), time.Second, "work", ""))
+		}
+		time.Sleep(2500 * time.Millisecond)
+		owner := b.owner(job)
+		quiet := b.calls(owner, 4*time.Second)
+		owner.link.FreezeWatches()
+		b.join("d") // moves the rules
+		time.Sleep(time.Second)
+		if more := b.calls(owner, 4*time.Second); more > quiet+10 {
+			t.Errorf("%d calls in 4 s while its claims are refused, %d before", more, quiet)
+		}
+		owner.link.ThawWatches()
+		thawed := time.Now()
+		time.Sleep(2500 * time.Millisecond)
+		if b.startsAfter(job, thawed) < 2 {
+			t.Error("the job does not fire again when the watch has caught up")
+		}
+	})
+}
+
+// TestJobThatCannotBeReadCostsNothing: it is put aside, and not tried again and again.
+func TestJobThatCannotBeReadCostsNothing(t *testing.T) {
+	for _, folder := range []string{"jobs", "state"} {
+		t.Run(folder, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBubble(t)
+				defer b.close()
+				m := b.join("only")
+				b.ready()
+				job := b.apply(handlerJob("bad", time.Second, "work", ""))
+				time.Sleep(2500 * time.Millisecond)
+				key := fmt.Sprintf("/quorumcron/%s/%02x/%s", folder, uint8(scheduler.ShardOf(job.Name)), job.Name)
+				if _, err := b.etcd.Client(t.Context()).Put(t.Context(), key, "\xff\xff not that"); err != nil {
+					t.Fatal(err)
+				}
+				put := time.Now()
+				time.Sleep(2 * time.Second)
+				if calls := b.calls(m, 10*time.Second); calls > 40 {
+					t.Errorf("%d calls in 10 s by a member whose only job cannot be read", calls)
+				}
+				if n := b.startsAfter(job, put); n != 0 {
+					t.Errorf("%d starts of a job that cannot be read", n)
+				}
+			})
+		})
+	}
+}
+
+// TestClaimUnderARevokedLeaseIsTriedAgain: no event tells the job that there is another lease.
+func TestClaimUnderARevokedLeaseIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		m := b.join("only")
+		b.ready()
+		job := b.apply(handlerJob("hourly", time.Hour, "work", ""))
+		time.Sleep(time.Until(job.Schedule.Origin.Add(time.Hour)) - 10*time.Millisecond)
+		b.revokeLocks(m)
+		time.Sleep(2 * time.Second)
+		if len(b.witnessed()) != 1 {
+			t.Errorf("%d starts, want one within 2 s of its instant", len(b.witnessed()))
+		}
+	})
+}
+
+// TestRefusedSkipTellsOfALostEnd: the event of the end of a lock was lost, and the next instant blames an
+// attempt that is gone.
+func TestRefusedSkipTellsOfALostEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := b.apply(handlerJob("busy", 5*time.Second, "slow", "1h"))
+		first := b.run(job, 10*time.Second, "running", running)
+		victim := b.members[first.Last().Member]
+		if _, err := victim.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		owner := b.owner(job) // another, which watches the lock
+		dropped := dropNext(owner, 1, "/locks/")
+		b.crash(victim)
+		b.run(job, recovery+hold+scheduler.LoseMargin+7*time.Second, "LOST", func(r scheduler.Run) bool {
+			return r.Firing == first.Firing && r.Last().Verdict == scheduler.Lost
+		})
+		if !dropped() {
+			t.Fatal("the event was not dropped: the test proves nothing")
 		}
 	})
 }
