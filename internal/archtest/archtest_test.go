@@ -181,7 +181,7 @@ func TestConventionsNameEveryRule(t *testing.T) {
 		"logging": "process's\n  own logger", "compares stay": "clientv3.Cmp", "package comments": "first sentence of its comment",
 		"doc comments": "every exported name has a comment", "lengths": "500 lines", "no init": "no `init`", "no globals in commands": "no package-level variables",
 		"names": "util, common, helpers", "no bare TODO": "TODO(#123)", "no sleeping tests": "A test sleeps",
-		"sabotage apart": "can go without in a test build",
+		"tests in pages": "A page that names a test", "sabotage apart": "can go without in a test build",
 	}
 	for _, rule := range Rules() {
 		if hint := hints[rule.Name]; hint == "" || !strings.Contains(string(text), hint) {

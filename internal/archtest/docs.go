@@ -1,7 +1,10 @@
 package archtest
 
 import (
+	"fmt"
 	"go/ast"
+	"go/token"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -68,6 +71,42 @@ func undocumented(decl ast.Decl) []*ast.Ident {
 		}
 	}
 	return bare
+}
+
+// namedTest is a test as a page names it, with the path of a subtest. A name that goes on with … is a
+// pattern, and ends in an underscore here.
+var namedTest = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark|Example)[A-Z]\w*(?:/\w+)*`)
+
+// checkNamedTests looks for each test that a page names: its function, and for a subtest the text that
+// names it, where the test framework has written underscores for spaces.
+func checkNamedTests(m *Module) []Breach {
+	functions, texts := map[string]bool{}, map[string]bool{}
+	m.all(func(_ *Package, _ *File, n ast.Node) {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			functions[n.Name.Name] = true
+		case *ast.BasicLit:
+			if n.Kind == token.STRING {
+				texts[strings.ReplaceAll(strings.Trim(n.Value, "`\""), " ", "_")] = true
+			}
+		}
+	})
+	var found []Breach
+	for _, page := range slices.Sorted(maps.Keys(m.Pages)) {
+		for i, line := range strings.Split(m.Pages[page], "\n") {
+			for _, name := range namedTest.FindAllString(line, -1) {
+				parts := strings.Split(name, "/")
+				known := functions[parts[0]] || strings.HasSuffix(name, "_")
+				for _, sub := range parts[1:] {
+					known = known && texts[sub]
+				}
+				if !known {
+					found = append(found, Breach{fmt.Sprintf("%s:%d", page, i+1), "names the test " + name + ", which is not there"})
+				}
+			}
+		}
+	}
+	return found
 }
 
 // exportedReceiver says whether a function is no method, or one of an exported type.

@@ -254,6 +254,13 @@ func docExamples() []example {
 			"cmd/quorumcron/a.go":   "package main\nfunc Run() {}",
 			"proto/quorumcron/p.go": generated + "func Run() {}",
 		}, ""},
+		{"tests in pages", "one that is gone", one("docs/a.md", "\nsee `TestGone`"), "docs/a.md:2: names the test TestGone"},
+		{"tests in pages", "a subtest that is gone", map[string]string{
+			"docs/a.md": "`TestAll/it_is_old`", "node/a_test.go": "package node\nfunc TestAll() { run(\"it is new\") }",
+		}, "TestAll/it_is_old"},
+		{"tests in pages", "those that are there, and a pattern", map[string]string{
+			"docs/a.md": "`TestAll/it_is_old`, `TestSA14_…`", "node/a_test.go": "package node\nfunc TestAll() { run(\"it is old\") }",
+		}, ""},
 		{"lengths", "a file", one("node/a.go", "package node\n"+strings.Repeat("\n", maxFileLines)), "node/a.go: is longer than 500 lines"},
 		{"lengths", "a function", one("node/a.go", "package node\nfunc f() {\n"+strings.Repeat("\n", maxFunctionLines-1)+"}"), "f has 81 lines"},
 		{"lengths", "the most that is allowed, a test, generated code", map[string]string{

@@ -28,7 +28,8 @@ const modulePath = "github.com/quorumcron/quorumcron"
 // Module is the parsed source of the whole module, whatever build tags its files carry.
 type Module struct {
 	fset     *token.FileSet
-	Packages []*Package // sorted by Path
+	Packages []*Package        // sorted by Path
+	Pages    map[string]string // what is written for people: the text of each .md file, by its path
 }
 
 // Package is one folder of Go files. An external test package counts to the folder it lies in.
@@ -48,7 +49,8 @@ type File struct {
 	names     map[string]string // local name of an import → its path
 }
 
-// Load parses every Go file below root, except in testdata, hidden folders and other modules.
+// Load parses every Go file below root, and reads every page, except in testdata, hidden folders and other
+// modules.
 func Load(root string) (*Module, error) {
 	sources := map[string]string{}
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
@@ -58,7 +60,7 @@ func Load(root string) (*Module, error) {
 		if entry.IsDir() {
 			return skipFolder(root, name)
 		}
-		if !strings.HasSuffix(name, ".go") {
+		if !strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, ".md") {
 			return nil
 		}
 		text, err := os.ReadFile(name)
@@ -96,7 +98,7 @@ func skipFolder(root, name string) error {
 
 // Parse makes a module of source texts by path. The tests of the rules use it for bad examples.
 func Parse(sources map[string]string) (*Module, error) {
-	m := &Module{fset: token.NewFileSet()}
+	m := &Module{fset: token.NewFileSet(), Pages: map[string]string{}}
 	byPath := map[string]*Package{}
 	names := make([]string, 0, len(sources))
 	for name := range sources {
@@ -104,6 +106,10 @@ func Parse(sources map[string]string) (*Module, error) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
+		if strings.HasSuffix(name, ".md") {
+			m.Pages[name] = sources[name]
+			continue
+		}
 		file, err := m.parseFile(name, sources[name])
 		if err != nil {
 			return nil, err

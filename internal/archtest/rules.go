@@ -45,6 +45,7 @@ func Rules() []Rule {
 			"guards are values and only store turns them into compares", checkCompares},
 		{"package comments", "what a package promises, and what it leaves to others, is the map a newcomer reads first", checkPackageComments},
 		{"doc comments", "an exported name is a promise: say what it promises", checkDocComments},
+		{"tests in pages", "a promise that names a test which is gone looks tried, and is not", checkNamedTests},
 		{"lengths", "a file over 500 lines or a function over 80 does more than one thing", checkLengths},
 		{"no init", "code that runs on import cannot be configured, tested or left out", checkInit},
 		{"no globals in commands", "two commands, or two tests, in one process must not share state", checkCommandGlobals},
