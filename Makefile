@@ -30,7 +30,7 @@ quick: ## run the tests that take seconds, those that kill whole clusters left o
 	go test -short ./...
 
 .PHONY: check
-check: fmt vet arch proto race ## everything that must hold before a commit, besides the tests
+check: fmt vet arch proto race sabotage-quick ## everything that must hold before a commit, besides the tests
 
 .PHONY: fmt
 fmt: ## are all Go files formatted?
@@ -87,7 +87,7 @@ sabotage: ## take out one protection after the other: does a test notice each?
 	go run ./chaos-tests/sabotage
 
 .PHONY: sabotage-quick
-sabotage-quick: ## the same without real processes, in less than a minute
+sabotage-quick: ## the same without real processes, in less than a minute; part of check
 	go run ./chaos-tests/sabotage -quick
 
 .PHONY: proof
