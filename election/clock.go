@@ -18,6 +18,6 @@ func BootClock() func() scheduler.Reading {
 		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 			panic("reading CLOCK_BOOTTIME: " + err.Error())
 		}
-		return scheduler.Reading{Wall: time.Now().Round(0).UTC(), Elapsed: time.Duration(ts.Nano())}
+		return scheduler.Reading{Wall: bent(time.Now().Round(0).UTC()), Elapsed: time.Duration(ts.Nano())}
 	}
 }

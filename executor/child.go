@@ -90,12 +90,14 @@ func (s *supervisor) carry(c *child) {
 		result = s.spawner.do(r)
 	}
 	syscall.Close(fds[1])
+	failPoint("after-exec")
 	s.post(func() { s.startDone(c, pipe, result, r != nil) })
 	if result.err != nil {
 		pipe.Close()
 		return
 	}
 	drain(pipe, c.output)
+	failPoint("after-exit")
 	s.post(func() { c.read = true; s.look(c, bootNow()) })
 }
 

@@ -39,10 +39,14 @@ func (n *Node) fire(ctx, attempt context.Context, f firing) {
 
 	// claim: one transaction puts state and lock, or nothing.
 	begun := n.cfg.Clock()
+	if failPoint("before-claim") {
+		n.postAnswer(ctx, f, store.Outcome{})
+		return
+	}
 	claim := n.newClaim(f, h.nonce)
 	outcome, resolved := n.claim(ctx, f, claim)
 	n.postAnswer(ctx, f, outcome)
-	if !outcome.Committed {
+	if !outcome.Committed || failPoint("after-claim") {
 		return
 	}
 	lock := scheduler.Lock{Firing: f.decision.Firing, Token: outcome.Revision, Nonce: h.nonce}
@@ -65,6 +69,9 @@ func (n *Node) fire(ctx, attempt context.Context, f firing) {
 		Message: "the grant was too old, or its session too doubtful, to start it",
 	}
 	if n.mayStart(ctx, h, begun, resolved) {
+		if failPoint("before-exec") {
+			return
+		}
 		n.runEvents.publish(scheduler.RunEvent{Run: withAttempts(run, entry.Past, line)})
 		result = n.execute(attempt, f.job, h, lock)
 		n.inbox.post(func(now scheduler.Reading) { n.attemptEnding(f.job, entry, now) })
@@ -216,6 +223,9 @@ const recordPatience = 5 * time.Second
 // record writes the end of an attempt: Finish while the lock is there, else as a late result (rule 6). It
 // reports whether Finish was the way.
 func (n *Node) record(ctx context.Context, f firing, entry scheduler.Entry, finish store.Finish) (finished bool) {
+	if failPoint("before-verdict") {
+		return false
+	}
 	spooled := n.spoolLater(finish, recordPatience)
 	recorded, late, err := n.end(ctx, finish)
 	if kept := spooled(err == nil); err != nil {

@@ -182,6 +182,7 @@ func TestConventionsNameEveryRule(t *testing.T) {
 		"doc comments": "every exported name has a comment", "lengths": "500 lines", "no init": "no `init`", "no globals in commands": "no package-level variables",
 		"names": "util, common, helpers", "no bare TODO": "TODO(#123)", "no sleeping tests": "A test sleeps",
 		"tests in pages": "A page that names a test", "sabotage apart": "can go without in a test build",
+		"chaos apart": "reach into a process",
 	}
 	for _, rule := range Rules() {
 		if hint := hints[rule.Name]; hint == "" || !strings.Contains(string(text), hint) {

@@ -216,6 +216,22 @@ func placeExamples() []example {
 		{"pure imports", "the sabotaged build is no part of the core", map[string]string{
 			"scheduler/sabotage_on.go": "//go:build sabotage\n\npackage scheduler\nimport _ \"os\"",
 		}, ""},
+		{"chaos apart", "the program reaches for it", one("node/a.go", `package node
+			import "github.com/quorumcron/quorumcron/internal/chaos"
+			var _ = chaos.Points`), "node: imports internal/chaos"},
+		{"chaos apart", "a file of another name", map[string]string{
+			"node/extra.go": "//go:build chaos\n\npackage node\n",
+		}, "node/extra.go: has the tag"},
+		{"chaos apart", "one of two", map[string]string{
+			"node/chaos_on.go": "//go:build chaos\n\npackage node\nfunc failPoint() bool { return true }",
+		}, "without the other"},
+		{"chaos apart", "more than functions", hooks("// f: why.\nfunc f(a int) int { return a }\nvar b = 1", "func f(a int) int { return a + 1 }"), "off.go:6: holds more"},
+		{"chaos apart", "a hook that the test build lacks", hooks("// f: why.\nfunc f(a int) int { return a }", ""), "f has no counterpart in chaos_on.go"},
+		{"chaos apart", "a hook that only the test build has", hooks("", "func f() bool { return true }"), "f has no counterpart in chaos_off.go"},
+		{"chaos apart", "a hook that does something", hooks("// f: why.\nfunc f(a int) int { return g(a) }", "func f(a int) int { return a + 1 }"), "off.go:5: f must say"},
+		{"chaos apart", "a hook without a reason", hooks("func f() bool { return false }", "func f() bool { return true }"), "off.go:4: f must say"},
+		{"chaos apart", "as it should be", hooks("// f: why.\nfunc f(a int) int { return a }\n// g: why.\nfunc g(string) bool { return false }",
+			"func f(a int) int { return a + 1 }\nfunc g(string) bool { return true }"), ""},
 		{"no sleeping tests", "a wait for luck", one("node/a_test.go", `package node
 			import "time"
 			func f() { time.Sleep(1) }`), "a_test.go:3: sleeps"},
@@ -284,5 +300,13 @@ func docExamples() []example {
 		{"no bare TODO", "nobody's", one("node/a.go", "package node\n// TODO: later\n"), "a.go:2: promises without an issue"},
 		{"no bare TODO", "in a test", one("node/a_test.go", "package node\nvar x = 1 // FIXME\n"), "promises without an issue"},
 		{"no bare TODO", "with an issue", one("node/a.go", "package node\n// TODO(#12): later\n"), ""},
+	}
+}
+
+// hooks is a package with the two files of its test build.
+func hooks(off, on string) map[string]string {
+	return map[string]string{
+		"node/chaos_off.go": "//go:build !chaos\n\npackage node\n" + off,
+		"node/chaos_on.go":  "//go:build chaos\n\npackage node\n" + on,
 	}
 }

@@ -55,6 +55,7 @@ func table() []row {
 		{"chaos-tests", slices.Concat([]string{v1, grpc, protobuf, "golang.org/x/sys"}, etcd), "breaks real processes from outside: it must not share code with what it judges"},
 		{"chaos-tests/etcd", []string{"internal/devetcd"}, "the etcd process of those tests: a program of its own, so that their binary does not link the server"},
 		{"internal/sabotage", nil, "names what a test build can go without"},
+		{"internal/chaos", []string{"golang.org/x/sys"}, "reaches into the processes of a test build: clocks and fail points"},
 		{"chaos-tests/sabotage", []string{"internal/sabotage"}, "shows that each protection is missed when it is taken out: builds the tests and runs them, no more"},
 		{"chaos-tests/handlers", []string{"election", "executor", "node", "golang.org/x/sys"}, "the embedding program of those tests: a member with handlers"},
 	}

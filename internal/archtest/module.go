@@ -44,6 +44,7 @@ type File struct {
 	Test      bool   // its name ends in _test.go, or it is part of a suite that tests share
 	Generated bool   // it says "Code generated … DO NOT EDIT."
 	Sabotage  bool   // it is built with the tag sabotage only: no part of the program
+	Chaos     bool   // the same, with the tag chaos
 	Lines     int
 	Syntax    *ast.File
 	names     map[string]string // local name of an import → its path
@@ -135,6 +136,7 @@ func (m *Module) parseFile(name, text string) (*File, error) {
 		Test:      strings.HasSuffix(name, "_test.go"),
 		Generated: ast.IsGenerated(syntax),
 		Sabotage:  constrained(syntax, "//go:build sabotage"),
+		Chaos:     constrained(syntax, "//go:build chaos"),
 		Lines:     strings.Count(text, "\n"),
 		Syntax:    syntax,
 		names:     map[string]string{},
@@ -168,17 +170,17 @@ func (m *Module) At(pos token.Pos) string {
 // Main says whether the package is a program.
 func (p *Package) Main() bool { return p.Files[0].Syntax.Name.Name == "main" }
 
-// Code is the package's files that are neither tests nor generated, nor the sabotaged build's.
+// Code is the package's files that are neither tests nor generated, nor of a test build.
 func (p *Package) Code() []*File {
-	return slices.DeleteFunc(slices.Clone(p.Files), func(f *File) bool { return f.Test || f.Generated || f.Sabotage })
+	return slices.DeleteFunc(slices.Clone(p.Files), func(f *File) bool { return f.Test || f.Generated || f.Sabotage || f.Chaos })
 }
 
 // Imports is what the package's files import, sorted; those of its tests only if withTests is set, those
-// of the sabotaged build never.
+// of test builds never.
 func (p *Package) Imports(withTests bool) []string {
 	var all []string
 	for _, f := range p.Files {
-		if f.Test && !withTests || f.Sabotage {
+		if f.Test && !withTests || f.Sabotage || f.Chaos {
 			continue
 		}
 		for _, spec := range f.Syntax.Imports {

@@ -52,6 +52,8 @@ func Rules() []Rule {
 		{"names", "a package named util, common, helpers, types or models attracts what has no owner", checkNames},
 		{"sabotage apart", "a protection that can be switched off must not be so in the program: what is built without the tag " +
 			"knows no switch, only constants that are false", checkSabotage},
+		{"chaos apart", "a process that dies or bends its clock when a file says so must not be the program: what is built without " +
+			"the tag knows only functions that do nothing", checkChaos},
 		{"no bare TODO", "a promise without an issue is forgotten", checkTodo},
 		{"no sleeping tests", "a test that waits for a duration is slow when it passes and flaky when it matters; " +
 			"wait for an event, or sleep in a synctest bubble", checkSleep},

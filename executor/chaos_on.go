@@ -1,0 +1,7 @@
+//go:build chaos
+
+package executor
+
+import "github.com/quorumcron/quorumcron/internal/chaos"
+
+func failPoint(name string) bool { return chaos.Point(name) }
