@@ -18,12 +18,18 @@ func (n *Node) attemptEnding(job scheduler.Job, e scheduler.Entry, now scheduler
 	}
 }
 
-// recordSeen notes the record of an attempt's end.
+// recordSeen notes the record of an attempt's end, unless a later attempt is in flight by now: the loop
+// may have found the record before fire heard of it, and what it knows of the later one must stay.
 func (n *Node) recordSeen(job scheduler.Job, e scheduler.Entry, run scheduler.Run, now scheduler.Reading) {
-	if t := n.find(job); t != nil {
-		t.learn(e, 0, &run, now)
-		n.view.agenda.Soon(job.Name)
+	t := n.find(job)
+	if t == nil {
+		return
 	}
+	if present, inFlight := t.entry(e.Firing); inFlight && present.Attempt > e.Attempt {
+		return
+	}
+	t.learn(e, 0, &run, now)
+	n.view.agenda.Soon(job.Name)
 }
 
 // stateSeen notes a state that was written beside the loop (a late result).

@@ -187,7 +187,7 @@ func (m *member) record(a *attempt, v scheduler.Verdict, why scheduler.Reason) {
 		Attempts: append(slices.Clone(a.entry.Past), line),
 	}
 	if m.world.without == CutFoldUnseen {
-		m.recordSeen(a, run)
+		m.recordSeen(a.rec, a.entry, run)
 	}
 	m.finish(a, run)
 }
@@ -200,7 +200,7 @@ func (m *member) finish(a *attempt, run *scheduler.Run) {
 		case !known:
 			m.finish(a, run)
 		case recorded:
-			m.recordSeen(a, run)
+			m.recordSeen(a.rec, a.entry, run)
 			m.letGo(a)
 		default:
 			m.late(a, run)
@@ -208,11 +208,17 @@ func (m *member) finish(a *attempt, run *scheduler.Run) {
 	})
 }
 
-func (m *member) recordSeen(a *attempt, run *scheduler.Run) {
-	if t := m.at(a.rec.job); t != nil && t.rec == a.rec {
-		t.learn(a.entry, 0, run, m.reading())
-		m.soon(t)
+func (m *member) recordSeen(rec *record, e scheduler.Entry, run *scheduler.Run) {
+	t := m.at(rec.job)
+	if t == nil || t.rec != rec {
+		return
 	}
+	later := func(x scheduler.Entry) bool { return x.Firing == e.Firing && x.Attempt > e.Attempt }
+	if slices.ContainsFunc(t.state.Entries, later) {
+		return // what is known of the later attempt must stay
+	}
+	t.learn(e, 0, run, m.reading())
+	m.soon(t)
 }
 
 // late is for the end of an attempt whose lock is gone (rule 6): it is read how things are, and written

@@ -73,9 +73,8 @@ func (m *member) closeLock(l *lock) {
 			}),
 		}
 		call(m, "finish", l.rec.job, func() bool { return m.world.etcd.finish(l.rec, run, false) }, func(recorded, _ bool) {
-			if t := m.at(l.rec.job); recorded && t != nil && t.rec == l.rec {
-				t.learn(*x, 0, run, m.reading()) // or nobody here would look at it again before something else is due
-				m.soon(t)
+			if recorded { // or nobody here would look at it again before something else is due
+				m.recordSeen(l.rec, *x, run)
 			}
 		})
 	})
