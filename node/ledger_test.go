@@ -36,6 +36,7 @@ type ledger struct {
 	problems []string
 	granted  map[string]int64  // tokens, by uid, firing and attempt
 	verdicts map[string]string // by the same
+	killed   map[string]bool   // those whose own member killed them for their lock
 }
 
 // book is one job, by its uid.
@@ -52,7 +53,7 @@ type book struct {
 func newLedger(etcd *memetcd.Store) *ledger {
 	l := &ledger{
 		jobs: map[string]*book{}, waiting: map[string]time.Time{}, heard: map[string]bool{},
-		granted: map[string]int64{}, verdicts: map[string]string{},
+		granted: map[string]int64{}, verdicts: map[string]string{}, killed: map[string]bool{},
 	}
 	etcd.OnCommit(l.commit)
 	return l
@@ -317,7 +318,9 @@ func (l *ledger) begun(r memetcd.Revision, b *book, e *storedv1.Entry) {
 	}
 	if n := e.GetAttempt(); n > 1 {
 		before := fmt.Sprintf("%s%s/%d", b.uid, key(e.GetFiring()), n-1)
-		if v := l.verdicts[before]; v != storedv1.Verdict_VERDICT_LOST.String() || policy.GetOnLost() != storedv1.OnLost_ON_LOST_RETRY {
+		v := l.verdicts[before]
+		lost := v == storedv1.Verdict_VERDICT_LOST.String() || l.killed[before]
+		if !lost || policy.GetOnLost() != storedv1.OnLost_ON_LOST_RETRY {
 			l.wrong(r, "%s: granted after an attempt that ended %q, with %s", attempt, v, policy.GetOnLost())
 		}
 	}
@@ -340,6 +343,9 @@ func (l *ledger) record(r memetcd.Revision, uid, slot string, value []byte) {
 			l.wrong(r, "%s: recorded with token %d, granted with %d", attempt, a.GetToken(), l.granted[attempt])
 		}
 		l.verdicts[attempt] = v
+		if a.GetReason() == storedv1.Reason_REASON_LOCK_LOST {
+			l.killed[attempt] = true
+		}
 	}
 	if b := l.jobs[run.GetNamespace()+"/"+run.GetName()]; b != nil && b.uid == uid {
 		b.slots[slot] = run

@@ -63,6 +63,28 @@ func TestSA01_CutOffHolderStopsAndNobodyStartsASecondTime(t *testing.T) {
 			s.checkStarts()
 		})
 	})
+	t.Run("back before it is called lost, it is tried again where lost attempts are", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, "2026-03-10T12:00:00Z", "a", "b", "c")
+			defer s.close()
+			want := rarely("minute", "1m")
+			want.Policy.OnLost = scheduler.OnLostRetry
+			job := s.apply(want)
+			first := s.cutOff(job, 3*ttl)
+			second := s.await(10*time.Second, "second attempt", func(one sight) bool { return one.id.Attempt == 2 })
+			if second.id.Firing != first.id.Firing || second.id.Token <= first.id.Token {
+				t.Errorf("second attempt of %s has token %d, want more than %d and firing %s",
+					second.id.Firing, second.id.Token, first.id.Token, first.id.Firing)
+			}
+			time.Sleep(2 * time.Minute)
+			lines := s.record(first.id.Firing).Attempts
+			if len(lines) != 2 || lines[0].Reason != scheduler.ReasonLockLost || lines[1].Verdict != scheduler.Succeeded {
+				t.Errorf("recorded %+v, want FAILED(lock lost) and then SUCCEEDED", lines)
+			}
+			s.want(job, map[string]int64{"SUCCEEDED": 1})
+			s.checkStarts()
+		})
+	})
 	t.Run("back after it was called lost, its result is dropped and counted", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, "2026-03-10T12:00:00Z", "a", "b", "c")

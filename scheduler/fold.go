@@ -54,7 +54,14 @@ func (s *State) end(job Job, i int, lines []Attempt) {
 // followed says whether the policy owes a further attempt after one that ended so. Only lost attempts
 // are tried again, at once; a back-off sets PendingRetry.NotBefore where end makes it.
 func followed(job Job, last Attempt) bool {
-	return !job.Tombstone() && job.Policy.OnLost == OnLostRetry && last.Verdict == Lost && last.Number < maxAttempts(job)
+	return !job.Tombstone() && job.Policy.OnLost == OnLostRetry && lost(last) && last.Number < maxAttempts(job)
+}
+
+// lost says whether the attempt went with its lock. One that its own member killed for that, and could
+// still record, is FAILED(lock lost); it would be LOST had its member not come back in time. Which of
+// the two is written first must not decide whether the firing is tried again.
+func lost(a Attempt) bool {
+	return a.Verdict == Lost || a.Verdict == Failed && a.Reason == ReasonLockLost
 }
 
 // maxAttempts is Retry.MaxAttempts with its default.

@@ -177,6 +177,27 @@ func TestFolds(t *testing.T) {
 		want:  "fold fold 1",
 		state: "cursor 10:01:00; owes @10:01:00 #2 slot 0",
 	}, {
+		name:  "an attempt that was killed for its lock is a lost one: it is tried again",
+		job:   retried,
+		view:  ended(Failed, ReasonLockLost),
+		now:   "10:01:20",
+		want:  "begin u@10:01:00Z attempt 2 slot 0 fold 1",
+		state: "cursor 10:01:00; entry @10:01:00 #2 slot 0 token 0",
+	}, {
+		name:  "it is not under onLost: fail, whatever retry.maxAttempts says",
+		job:   func(j *Job) { retried(j); j.Policy.OnLost = OnLostFail },
+		view:  ended(Failed, ReasonLockLost),
+		now:   "10:01:30",
+		want:  "fold fold 1",
+		state: "cursor 10:01:00; count FAILED(lock lost) 1",
+	}, {
+		name:  "one that was killed because its node stopped is not",
+		job:   retried,
+		view:  ended(Failed, ReasonStopping),
+		now:   "10:01:30",
+		want:  "fold fold 1",
+		state: "cursor 10:01:00; count FAILED(node stopping) 1",
+	}, {
 		name:  "a failed attempt is not tried again",
 		job:   retried,
 		view:  ended(Failed, ReasonExitCode),
@@ -370,6 +391,10 @@ func TestApplyEnd(t *testing.T) {
 	}, {
 		name: "a lost one is owed a retry",
 		run:  recordOf(v.Job, e, Lost, ReasonNeverStarted),
+		want: "cursor 10:01:00; owes @10:01:00 #2 slot 0",
+	}, {
+		name: "so is one that its own member killed for its lock",
+		run:  recordOf(v.Job, e, Failed, ReasonLockLost),
 		want: "cursor 10:01:00; owes @10:01:00 #2 slot 0",
 	}, {
 		name: "a lost one of a deleted job is not",

@@ -66,6 +66,7 @@ func endCuts() []testCase {
 		cut("7: slots shared", any2(), "I6", func(r *rules) { r.SharedSlots = true }),
 		cut("7: slot of a pending retry shared", anyRetry2(), "I6", func(r *rules) { r.SharedRetry = true }),
 		cut("7: fold forgets the last attempt", retryEdits(), "I3 a decided", func(r *rules) { r.ForgetsLast = true }),
+		cut("7: a killed attempt is not tried again", retry1(), "I16", func(r *rules) { r.KilledIsFinal = true }),
 		cut("7: an owed retry outlives an edit", retryEdits(), "I18", func(r *rules) { r.OwedStays = true }),
 		cut("7: an owed retry outlives its deadline", retryEdits().with(func(w *world) { w.Edits, w.Deadline = 0, true }), "I18", func(r *rules) { r.OwedStays = true }),
 	}
@@ -115,7 +116,6 @@ func openCuts() []testCase {
 		open("12: away and back, a dropped result", ownRetry(), "stuck", func(r *rules) { r.KeepsOnRegain, r.LetGoUnfollowed = true, true }).sized(medium),
 		open("6, 12: a forgotten attempt is not followed", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.LetGoUnfollowed = true }),
 		open("3: looked for while something is held", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.OrphansWhileHeld = true }),
-		open("7: a killed attempt is not tried again", retry1(), "I16", func(r *rules) { r.KilledIsFinal = true }),
 		open("13: LOST answered as the end", cancels(), "I15", func(r *rules) { r.CancelSaysEnded = true }),
 		open("12: away and back, followers known by firing", ownRetry(), "stuck", func(r *rules) { r.KeepsOnRegain, r.FollowByFiring = true, true }).sized(medium),
 	}

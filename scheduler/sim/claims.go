@@ -88,7 +88,7 @@ func (o *oracle) granted(r *record, next *scheduler.State, x *scheduler.Entry, c
 		o.first(r, x, c)
 	case x.Attempt != len(f.attempts)+1:
 		o.broken(a, "second grant", "%s #%d after #%d", o.world.trace.short(x.Firing), x.Attempt, len(f.attempts))
-	case f.last().verdict != scheduler.Lost || policy.OnLost != scheduler.OnLostRetry || x.Attempt > policy.Retry.MaxAttempts:
+	case !f.last().lost() || policy.OnLost != scheduler.OnLostRetry || x.Attempt > policy.Retry.MaxAttempts:
 		o.broken(a, "second grant", "%s #%d, though #%d ended %s and the policy is %s", o.world.trace.short(x.Firing), x.Attempt, len(f.attempts), f.last().verdict, policy.OnLost)
 	case x.Slot != f.slot:
 		o.broken(a, "slot", "%s #%d has another than the attempt before", o.world.trace.short(x.Firing), x.Attempt)

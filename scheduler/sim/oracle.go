@@ -86,6 +86,11 @@ type grant struct {
 	run      *execution
 }
 
+// lost says whether the attempt went with its lock: nobody heard of its end, or its own member killed it.
+func (g *grant) lost() bool {
+	return g.verdict == scheduler.Lost || g.verdict == scheduler.Failed && g.reason == scheduler.ReasonLockLost
+}
+
 func (a *account) find(f scheduler.Firing) *opened {
 	for _, o := range a.open {
 		if o.firing == f {
