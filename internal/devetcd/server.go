@@ -52,7 +52,8 @@ type Config struct {
 	// Password, if set, is that of the user root, and nobody else gets in: authentication is switched on.
 	// AuthToken is etcd's --auth-token, which says how long a token lives; empty is etcd's default.
 	Password, AuthToken string
-	// Members are the peer addresses of all members of a cluster by name; empty for a single member.
+	// Members are the peer addresses of all members of a cluster by name; empty for a single member. Its
+	// own may differ from Peer: others reach it there, through a proxy.
 	Members map[string]string
 }
 
@@ -149,7 +150,11 @@ func (s *Server) settings(cfg Config) (*embed.Config, error) {
 	c.Name, c.Dir = cfg.Name, filepath.Join(cfg.Dir, "etcd")
 	client, peer := url.URL{Scheme: "http", Host: cfg.Client}, url.URL{Scheme: "http", Host: cfg.Peer}
 	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	c.ListenPeerUrls = []url.URL{peer}
+	if others := cfg.Members[cfg.Name]; others != "" {
+		peer.Host = others
+	}
+	c.AdvertisePeerUrls = []url.URL{peer}
 	c.InitialCluster = cfg.Name + "=" + peer.String()
 	if len(cfg.Members) > 0 {
 		var all []string
