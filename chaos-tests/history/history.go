@@ -23,6 +23,11 @@ const (
 	Beat  = "beat"
 	Term  = "term"
 	End   = "end"
+	// What became of an effect that the command sent to the receiver: it was accepted, it was refused
+	// for its token, or nobody answered.
+	Done    = "effect"
+	Refused = "effect_refused"
+	Unsent  = "effect_unsent"
 )
 
 // Line is one line of the side-effect log, as the witness program writes it.
@@ -46,6 +51,8 @@ type Line struct {
 	Nonce string `json:"nonce"`
 	Child bool   `json:"child"`
 	Exit  int    `json:"exit"`
+	// Version is of the definition that it was started with; see Spec.Version.
+	Version int `json:"version"`
 }
 
 // Wall is when the line was written.
@@ -69,20 +76,31 @@ func (l Line) Lateness() time.Duration { return l.Wall().Sub(l.Due()) }
 // ReadLines reads a side-effect log. A last line that was cut off by a kill counts as not written.
 func ReadLines(r io.Reader) ([]Line, error) {
 	var lines []Line
-	in := bufio.NewReader(r)
-	for {
-		text, err := in.ReadString('\n')
-		if err == io.EOF {
-			return lines, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	err := eachLine(r, func(number int, text string) error {
 		var l Line
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
-			return nil, fmt.Errorf("line %d, %q: %w", len(lines)+1, strings.TrimSpace(text), err)
+			return fmt.Errorf("line %d, %q: %w", number, text, err)
 		}
 		lines = append(lines, l)
+		return nil
+	})
+	return lines, err
+}
+
+// eachLine hands over the whole lines of a log, numbered from 1.
+func eachLine(r io.Reader, do func(number int, text string) error) error {
+	in := bufio.NewReader(r)
+	for number := 1; ; number++ {
+		text, err := in.ReadString('\n')
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := do(number, strings.TrimSpace(text)); err != nil {
+			return err
+		}
 	}
 }
 
@@ -101,6 +119,8 @@ type Run struct {
 	EndTime   time.Time `json:"endTime"`
 	ExitCode  *int      `json:"exitCode"`
 	Attempts  []Attempt `json:"attempts"`
+	// Generation is of the definition that it was granted under.
+	Generation int64 `json:"generation,string"`
 }
 
 // Attempt is one attempt of a Run.
@@ -123,6 +143,7 @@ type Job struct {
 	Counters  []Counter `json:"counters"`
 	Ranges    []Range   `json:"ranges"`
 	Owner     string    `json:"owner"`
+	Paused    bool      `json:"paused"`
 }
 
 // Backlog are late instants that wait.
@@ -154,60 +175,4 @@ func (j Job) Ended() int64 {
 		n += c.Count
 	}
 	return n
-}
-
-// Plan is what was asked for: the checker's own knowledge of a job.
-type Plan struct {
-	Job string
-	// Period: the instants are its multiples since the epoch. Zero: it has none, it is only triggered.
-	Period time.Duration
-	// Triggers is how often it was triggered besides.
-	Triggers int
-	// Applied and Acknowledged are when the apply was called, and when it had returned.
-	Applied, Acknowledged time.Time
-	// Start and End are the schedule's: no instant before the one, nor at or after the other. End is
-	// required with a period.
-	Start, End time.Time
-	// Attempts is the most attempts that a firing may have: 1, unless onLost is retry.
-	Attempts int
-	// Kept is history.limit: so many runs must still be there.
-	Kept int
-	// Handler says that it runs a function, which has no exit code.
-	Handler bool
-}
-
-// Due is the oracle: every instant of a job that was created at a moment.
-func (p Plan) Due(created time.Time) []time.Time {
-	if p.Period == 0 {
-		return nil
-	}
-	if before := p.Start.Add(-time.Nanosecond); created.Before(before) {
-		created = before
-	}
-	return Instants(p.Period, created, p.End)
-}
-
-// Fault is a node that was killed, frozen or cut off, from a moment on.
-type Fault struct {
-	Node string
-	From time.Time
-}
-
-// History is all that is known at the end.
-type History struct {
-	Plans  []Plan
-	Lines  []Line
-	Jobs   []Job
-	Runs   []Run
-	Faults []Fault
-}
-
-// Instants are the multiples of period in (after, before), oldest first.
-func Instants(period time.Duration, after, before time.Time) []time.Time {
-	step := int64(period / time.Second)
-	var all []time.Time
-	for s := (after.Unix()/step + 1) * step; s < before.Unix() || (s == before.Unix() && before.Nanosecond() > 0); s += step {
-		all = append(all, time.Unix(s, 0).UTC())
-	}
-	return all
 }
