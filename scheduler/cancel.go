@@ -24,3 +24,13 @@ func CancelRetry(s State, f Firing) (State, bool) {
 	s.count(last.Verdict, last.Reason, 1)
 	return s, true
 }
+
+// CancelEnded is CancelRetry for a retry that is not derived yet: the record of the attempt's end lies
+// in its slot, and the fold that would make the retry is still to come. It reports false if none would
+// follow. Tokens of s must have been filled in (Fill); s is not changed.
+func CancelEnded(s State, job Job, run Run) (State, bool) {
+	if after, owed := CancelRetry(ApplyEnd(s, job, run, run.Firing), run.Firing); owed {
+		return after, true
+	}
+	return s, false
+}

@@ -15,6 +15,20 @@ func TestCancellingWhatDoesNotRun(t *testing.T) {
 	if s, ok := CancelRetry(v.State, minute(t, "10:02:00")); ok || sketch(s) != before {
 		t.Errorf("a retry that is not owed: got %v %s", ok, sketch(s))
 	}
+	v = situation(t, retried)
+	inFlight(t, &v, "10:01:00", 1, 45)
+	ended := recordOf(v.Job, v.State.Entries[0], Lost, ReasonNeverStarted)
+	s, ok = CancelEnded(v.State, v.Job, ended)
+	if want := "cursor 10:01:00; count LOST(never started) 1"; !ok || sketch(s) != want {
+		t.Errorf("a retry that its fold would make: got %v %s, want %s", ok, sketch(s), want)
+	}
+	ended = recordOf(v.Job, v.State.Entries[0], Succeeded, "")
+	if s, ok := CancelEnded(v.State, v.Job, ended); ok || sketch(s) != sketch(v.State) {
+		t.Errorf("an end that nothing follows: got %v %s, want it left to its fold", ok, sketch(s))
+	}
+
+	v = situation(t, retried)
+	owed(t, &v, "10:01:00", 2)
 	s = CancelTrigger(v.State, Trigger{ID: "a", Requested: epoch})
 	if want := before + "; range +a SKIPPED(canceled); count SKIPPED(canceled) 1"; sketch(s) != want {
 		t.Errorf("a trigger:\n got %s\nwant %s", sketch(s), want)

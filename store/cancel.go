@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -15,13 +16,14 @@ type CancelReceipt struct {
 	// Member runs the attempt and was told to end it; its record will say CANCELED, or how it ended
 	// before that.
 	Member string
-	// Dropped: a waiting trigger or an owed retry was taken out; the firing has ended.
+	// Dropped: a waiting trigger, or a retry that was owed or would have been, was taken out; the
+	// firing has ended.
 	Dropped bool
 }
 
 // Cancel ends a firing. A running attempt is cancelled by its member, which is told through its
-// queue; a waiting trigger or an owed retry is taken out of the state. One that has ended is an
-// ErrEnded. Rule 13.
+// queue; a waiting trigger or an owed retry is taken out of the state, also a retry that the fold of an
+// ended attempt is still to make. One that has ended is an ErrEnded. Rule 13.
 func (s *Store) Cancel(ctx context.Context, name scheduler.JobName, f scheduler.Firing, caller string, now scheduler.Reading) (CancelReceipt, error) {
 	for range mostTries {
 		receipt, done, err := s.cancelOnce(ctx, name, f, caller, now)
@@ -46,7 +48,7 @@ func (s *Store) cancelOnce(ctx context.Context, name scheduler.JobName, f schedu
 		return CancelReceipt{}, false, fmt.Errorf("%w: `run list --job %s` shows its firings", scheduler.ErrNotFound, name.Name)
 	}
 	if i := entryOf(*p.state, f); i >= 0 {
-		return s.cancelRunning(ctx, name, p.state.Entries[i], caller, now)
+		return s.cancelRunning(ctx, name, p, p.state.Entries[i], caller, now)
 	}
 	shard := scheduler.ShardOf(name)
 	var c change
@@ -83,8 +85,9 @@ func (s *Store) cancelOnce(ctx context.Context, name scheduler.JobName, f schedu
 	return CancelReceipt{Dropped: true}, true, nil
 }
 
-// cancelRunning tells the member named in the lock.
-func (s *Store) cancelRunning(ctx context.Context, name scheduler.JobName, e scheduler.Entry, caller string, now scheduler.Reading) (CancelReceipt, bool, error) {
+// cancelRunning tells the member named in the lock. If the attempt has ended it sees to it that no other
+// follows.
+func (s *Store) cancelRunning(ctx context.Context, name scheduler.JobName, p present, e scheduler.Entry, caller string, now scheduler.Reading) (CancelReceipt, bool, error) {
 	lockKey := s.keys.lock(e.Firing, 0)
 	resp, err := s.read(ctx, clientv3.OpGet(lockKey), clientv3.OpGet(s.keys.run(e.Firing.UID, e.Slot)))
 	if err != nil {
@@ -94,7 +97,7 @@ func (s *Store) cancelRunning(ctx context.Context, name scheduler.JobName, e sch
 	fact := factOf(e, lock, found(resp.Responses, 1), resp.Header.GetRevision())
 	switch {
 	case fact.Record != nil:
-		return CancelReceipt{}, false, fmt.Errorf("%w: %s", scheduler.ErrEnded, fact.Record.Last().Verdict)
+		return s.cancelEnded(ctx, name, p, *fact.Record)
 	case fact.Lock == 0:
 		return CancelReceipt{}, false, fmt.Errorf("%w: its member %s has lost its lock; it ends, or is called LOST, within %s", scheduler.ErrConflict, e.Member, e.Hold+scheduler.LoseMargin)
 	}
@@ -116,4 +119,26 @@ func (s *Store) cancelRunning(ctx context.Context, name scheduler.JobName, e sch
 		return CancelReceipt{}, false, err
 	}
 	return CancelReceipt{Member: held.GetMember()}, true, nil
+}
+
+// cancelEnded folds an attempt that has ended without the retry that would follow it.
+func (s *Store) cancelEnded(ctx context.Context, name scheduler.JobName, p present, run scheduler.Run) (CancelReceipt, bool, error) {
+	if p.job == nil {
+		return CancelReceipt{}, false, fmt.Errorf("%w: the definition, which says whether another attempt follows: %w", scheduler.ErrConflict, cmp.Or(p.jobErr, scheduler.ErrNotFound))
+	}
+	state, owed := scheduler.CancelEnded(*p.state, *p.job, run)
+	if !owed {
+		return CancelReceipt{}, false, fmt.Errorf("%w: %s", scheduler.ErrEnded, run.Last().Verdict)
+	}
+	// The state is the one that was read, which has the entry: it was not folded, and its slot holds
+	// its record.
+	var c change
+	if err := c.putState(s, scheduler.ShardOf(name), p, name, state); err != nil {
+		return CancelReceipt{}, false, err
+	}
+	resp, err := s.commit(ctx, c.cmps, c.then, nil)
+	if err != nil || !resp.Succeeded {
+		return CancelReceipt{}, false, err
+	}
+	return CancelReceipt{Dropped: true}, true, nil
 }

@@ -88,6 +88,7 @@ func userCuts() []testCase {
 		cut("9: busy across uids", ownApply().with(func(w *world) { w.Ends = 0 }), "stuck", func(r *rules) { r.BusyAcrossUID = true }),
 		cut("13: cancel without state compare", cancels(), "I11", func(r *rules) { r.CancelNoState = true }),
 		cut("13: cancel names no token", cancels(), "I17", func(r *rules) { r.CancelNoToken = true }),
+		cut("13: LOST answered as the end", cancels(), "I15", func(r *rules) { r.CancelSaysEnded = true }),
 		cut("13: cancel key stays", ownCancel(), "stuck", func(r *rules) { r.CancelKeyStays, r.QueueOnce = true, true }),
 	}
 }
@@ -116,7 +117,6 @@ func openCuts() []testCase {
 		open("12: away and back, a dropped result", ownRetry(), "stuck", func(r *rules) { r.KeepsOnRegain, r.LetGoUnfollowed = true, true }).sized(medium),
 		open("6, 12: a forgotten attempt is not followed", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.LetGoUnfollowed = true }),
 		open("3: looked for while something is held", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.OrphansWhileHeld = true }),
-		open("13: LOST answered as the end", cancels(), "I15", func(r *rules) { r.CancelSaysEnded = true }),
 		open("12: away and back, followers known by firing", ownRetry(), "stuck", func(r *rules) { r.KeepsOnRegain, r.FollowByFiring = true, true }).sized(medium),
 	}
 }

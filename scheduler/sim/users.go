@@ -325,7 +325,12 @@ func (c *change) cancelRunning(x scheduler.Entry) string {
 	short := c.by.world.trace.short(x.Firing)
 	switch {
 	case f.record != nil:
-		return short + " has ended"
+		state, owed := scheduler.CancelEnded(*c.rec.filled, *c.rec.def, *f.record)
+		if !owed {
+			return short + " has ended"
+		}
+		c.state, c.said = &state, short+" gets no further attempt"
+		return ""
 	case f.lock == 0:
 		return short + " has lost its lock, it ends by itself"
 	}

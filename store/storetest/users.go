@@ -17,6 +17,7 @@ func userTests() []test {
 		{"ARunningAttemptIsCancelledByItsMember", aRunningAttemptIsCancelled},
 		{"AWaitingTriggerIsTakenOut", aWaitingTriggerIsTakenOut},
 		{"AnOwedRetryIsTakenOut", anOwedRetryIsTakenOut},
+		{"ARetryThatIsNotYetOwedIsNotMade", aRetryThatIsNotYetOwedIsNotMade},
 		{"WhatHasEndedIsNotCancelled", whatHasEndedIsNotCancelled},
 	}
 }
@@ -158,6 +159,29 @@ func anOwedRetryIsTakenOut(w *world) {
 	if !receipt.Dropped || len(s.Retries) != 0 || counted(s, scheduler.Lost, scheduler.ReasonMemberLost) != 1 {
 		w.Errorf("got %+v, retries %+v, counters %+v: want it counted as its record says", receipt, s.Retries, s.Counters)
 	}
+}
+
+// aRetryThatIsNotYetOwedIsNotMade: the attempt has ended, its record lies there, and the fold that
+// makes the retry is still to come.
+func aRetryThatIsNotYetOwedIsNotMade(w *world) {
+	r, e, _ := w.running("a", func(j *scheduler.Job) { j.Policy.OnLost = scheduler.OnLostRetry })
+	end := ended(r, e, scheduler.Lost)
+	end.Run.Attempts[0].Reason = scheduler.ReasonNeverStarted
+	w.finish(end)
+	receipt, err := w.store.Cancel(w.ctx, r.Job.Name, e.Firing, "", at(noon))
+	w.must(err)
+	s := w.record(r.Job.Name).State
+	if !receipt.Dropped || len(s.Entries)+len(s.Retries) != 0 || counted(s, scheduler.Lost, scheduler.ReasonNeverStarted) != 1 {
+		w.Errorf("got %+v, entries %+v, retries %+v, counters %+v: want it counted as its record says, and no retry",
+			receipt, s.Entries, s.Retries, s.Counters)
+	}
+	out, err := w.store.Settle(w.ctx, w.folded(r, end.Run))
+	w.must(err)
+	if out.Committed {
+		w.Errorf("a fold that was planned before makes the retry all the same: %+v", out.State)
+	}
+	_, err = w.store.Cancel(w.ctx, r.Job.Name, e.Firing, "", at(noon))
+	w.wantErr("cancelling it again", err, scheduler.ErrEnded)
 }
 
 func whatHasEndedIsNotCancelled(w *world) {
