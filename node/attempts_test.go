@@ -1,10 +1,16 @@
 package node
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/quorumcron/quorumcron/internal/memetcd"
 	"github.com/quorumcron/quorumcron/scheduler"
@@ -47,5 +53,111 @@ func TestTheEndOfAFormerAttemptIsNotTakenForTheNextOnes(t *testing.T) {
 		if got["SKIPPED(overlap)"] < 7 || len(got) != 1 {
 			t.Errorf("verdicts %v while the second attempt of %s runs, want SKIPPED(overlap) for each instant", got, second.id.Firing)
 		}
+	})
+}
+
+// TestOwnerThatWasAwayAndBackFollowsTheAttemptsOfMeanwhile: it had followed the first attempt to its end.
+// Another owner begins the second, of the same firing, and the rules bring the first one back in the same
+// delivery that took it away. What it knew of the first attempt must not stand for the second.
+func TestOwnerThatWasAwayAndBackFollowsTheAttemptsOfMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		b.join("a")
+		b.join("b")
+		runner := b.join("c")
+		b.ready()
+		var jobs []scheduler.Job
+		for i := range 24 {
+			want := handlerJob(fmt.Sprint("asked-", i), year, "slow", "20s")
+			want.Policy.OnLost = scheduler.OnLostRetry
+			jobs = append(jobs, b.apply(want))
+		}
+		time.Sleep(2 * time.Second)
+		owner := b.members["a"]
+		if owner.sessions.Status().Term.Key != "" { // the dispatcher hears of all changes
+			owner = b.members["b"]
+		}
+		jobs = slices.DeleteFunc(jobs, func(job scheduler.Job) bool { return b.owner(job) != runner })
+		for _, job := range jobs {
+			b.ask(job)
+		}
+		time.Sleep(time.Second)
+		if _, err := runner.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		jobs = slices.DeleteFunc(jobs, func(job scheduler.Job) bool { return b.owner(job) != owner })
+		b.revokeLocks(runner)
+		time.Sleep(hold - 2500*time.Millisecond) // the runner has told its attempts to end, and nobody has called them lost
+		b.awayAndBack(owner)
+		owner.unreachable = true // ask another who owns what
+		jobs = slices.DeleteFunc(jobs, func(job scheduler.Job) bool {
+			entries := b.stored(job).Entries
+			return b.owner(job) != owner || len(entries) != 1 || entries[0].Attempt != 2 || entries[0].Member == owner.cfg.Name
+		})
+		owner.unreachable = false
+		if len(jobs) == 0 {
+			t.Fatal("no second attempt was begun in between: the test proves nothing")
+		}
+		time.Sleep(40 * time.Second)
+		for _, job := range jobs {
+			b.settled(job)
+		}
+	})
+}
+
+// awayAndBack has a member lose its shards and get them back, and hear of both at once.
+func (b *bubble) awayAndBack(owner *bubbleMember) {
+	b.t.Helper()
+	drained := func(draining bool) {
+		owner.draining.Store(draining)
+		if err := owner.sessions.UpdateMember(b.t.Context(), func(m *scheduler.Member) { m.Draining = draining }); err != nil {
+			b.t.Fatal(err)
+		}
+		time.Sleep(700 * time.Millisecond)
+	}
+	owner.link.DropEvents(-1, func(e *clientv3.Event) bool { return strings.HasPrefix(string(e.Kv.Key), "/quorumcron/rules/") })
+	owner.stoppedClaiming.Store(true) // a claim would be refused, and make it look for what it has missed
+	drained(true)
+	owner.link.ClearRules()
+	drained(false)
+	owner.stoppedClaiming.Store(false)
+}
+
+// refuseNext has etcd refuse the next call of the link that matches, as it refuses a transaction that is
+// too large: definitely, so that nothing is sent again.
+func refuseNext(m *bubbleMember, match func(memetcd.Call) bool) (refused func() bool) {
+	var done atomic.Bool
+	m.link.Inject(func(c memetcd.Call) memetcd.Fate {
+		if !match(c) || !done.CompareAndSwap(false, true) {
+			return memetcd.Fate{}
+		}
+		return memetcd.Fate{Err: rpctypes.ErrGRPCRequestTooLarge}
+	})
+	return done.Load
+}
+
+// TestAttemptWhoseEndCannotBeWrittenIsLookedAfter: it is let go with its lock there and its entry in the
+// state. The forgotten lock is closed, and the owner hears of that.
+func TestAttemptWhoseEndCannotBeWrittenIsLookedAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		m := b.join("only")
+		b.ready()
+		b.ask(b.apply(handlerJob("long", year, "slow", "2m"))) // so that locks are looked for
+		want := handlerJob("asked", year, "slow", "1s")
+		want.Policy.OnLost = scheduler.OnLostRetry
+		job := b.apply(want)
+		time.Sleep(2 * time.Second)
+		b.ask(job)
+		time.Sleep(500 * time.Millisecond)
+		refused := refuseNext(m, ends)
+		time.Sleep(time.Minute)
+		if !refused() {
+			t.Fatal("no Finish was refused: the test proves nothing")
+		}
+		b.settled(job)
 	})
 }

@@ -29,7 +29,7 @@ type firing struct {
 func (n *Node) fire(ctx, attempt context.Context, f firing) {
 	h := f.held
 	defer h.cancel(nil)
-	defer n.letGo(h)
+	defer n.letGo(ctx, h)
 	canceled := false // and the cancel is removed
 	defer func() {
 		if h.askedToEnd() && !canceled {
@@ -265,16 +265,22 @@ func (n *Node) end(ctx context.Context, finish store.Finish) (recorded bool, lat
 	}
 }
 
-// letGo gives back what an attempt held, and wakes the loop for what waits for the room. A doubted lease
-// under which nothing is left is given up, so that what may still be under way under it cannot commit.
-func (n *Node) letGo(h *held) {
+// letGo gives back what an attempt held, and wakes the loop for what waits for the room. If the entry is
+// still in flight, and its end is not known, it is nobody's: the loop follows it as anybody's. A doubted
+// lease under which nothing is left is given up, so that what may still be under way under it cannot
+// commit.
+func (n *Node) letGo(ctx context.Context, h *held) {
 	n.held.remove(h)
 	n.sessions.Release(h.lease)
 	if n.held.isDoubted(h.lease) && !n.held.under(h.lease) {
 		n.sessions.Retire(h.lease)
 		n.held.trust(h.lease) // nothing is granted under it any more, or it has been renewed
 	}
-	n.inbox.post(func(scheduler.Reading) {}) // the next turn sees the room
+	n.inbox.post(func(scheduler.Reading) { // the turn sees the room, too
+		if t := n.view.jobs[h.job]; t != nil && t.job.UID == h.firing.UID {
+			n.followEntries(ctx, t)
+		}
+	})
 }
 
 func withAttempts(run scheduler.Run, past []scheduler.Attempt, last scheduler.Attempt) scheduler.Run {

@@ -204,7 +204,7 @@ func (n *Node) followEntries(ctx context.Context, t *tracked) {
 			continue
 		}
 		follow, stop := context.WithCancel(ctx)
-		t.follows[e.Firing] = stop
+		t.follows[e.Firing] = follower{attempt: e.Attempt, stop: stop}
 		job, entry := t.job, e
 		n.followers.Go(func() { n.followEntry(follow, job, entry) })
 	}

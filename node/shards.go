@@ -41,11 +41,12 @@ func (n *Node) takeRules(ctx context.Context, r store.Rules) {
 
 // own compares what the rules give this member with what it has. A shard that is gained, in any pool,
 // is read anew at or after these rules, for a former owner may have written its states until then
-// (rule 12); jobs of what is lost are forgotten.
+// (rule 12); jobs of what is lost, and of what may have been in between, are forgotten.
 func (n *Node) own(ctx context.Context, r store.Rules) {
 	v := n.view
 	self := n.memberID
 	owned := map[poolShard]bool{}
+	again := map[poolShard]bool{}
 	gained := map[scheduler.Shard]bool{}
 	kept := map[scheduler.Shard]bool{}
 	named := false
@@ -64,6 +65,7 @@ func (n *Node) own(ctx context.Context, r store.Rules) {
 			kept[shard] = true
 			if !v.owned[ps] || missed && !cutReload {
 				gained[shard] = true
+				again[ps] = true
 			}
 		}
 	}
@@ -77,7 +79,9 @@ func (n *Node) own(ctx context.Context, r store.Rules) {
 		}
 	}
 	for name, t := range v.jobs {
-		if !owned[poolShard{t.pool, t.shard}] {
+		// What was known of attempts in flight is of no use if another owner may have ended some and
+		// begun others: those are looked at anew.
+		if ps := (poolShard{t.pool, t.shard}); !owned[ps] || again[ps] {
 			v.forget(name)
 		}
 	}

@@ -54,7 +54,7 @@ type tracked struct {
 	stateRevision int64 // 0: not known yet, nothing is planned
 	facts         map[scheduler.Firing]scheduler.Fact
 	// follows are the followers of attempts in flight that this process does not hold.
-	follows map[scheduler.Firing]context.CancelFunc
+	follows map[scheduler.Firing]follower
 
 	// busy says that a write of the state is on its way; there is at most one.
 	busy     bool
@@ -75,6 +75,13 @@ func newView() *view {
 	}
 }
 
+// follower is what looks after one attempt in flight. It stays when it has ended, for then there is
+// nothing more to learn of that attempt.
+type follower struct {
+	attempt int
+	stop    context.CancelFunc
+}
+
 // define takes in a definition. It says whether the job is ours to plan.
 func (v *view) define(shard scheduler.Shard, job scheduler.Job) (*tracked, bool) {
 	pool := scheduler.PoolOf(job).ID
@@ -89,7 +96,7 @@ func (v *view) define(shard scheduler.Shard, job scheduler.Job) (*tracked, bool)
 		t = nil
 	}
 	if t == nil {
-		t = &tracked{facts: map[scheduler.Firing]scheduler.Fact{}, follows: map[scheduler.Firing]context.CancelFunc{}}
+		t = &tracked{facts: map[scheduler.Firing]scheduler.Fact{}, follows: map[scheduler.Firing]follower{}}
 		v.jobs[job.Name] = t
 		if v.byShard[shard] == nil {
 			v.byShard[shard] = map[scheduler.JobName]*tracked{}
@@ -140,18 +147,19 @@ func (t *tracked) settle(state scheduler.State, revision int64) bool {
 		return false
 	}
 	t.state, t.stateRevision = scheduler.Fill(state, revision), revision
-	inFlight := map[scheduler.Firing]bool{}
+	// What is known of a former attempt must not stand for the one in flight: nobody would look at it.
+	inFlight := map[scheduler.Firing]int{}
 	for _, e := range t.state.Entries {
-		inFlight[e.Firing] = true
+		inFlight[e.Firing] = e.Attempt
 	}
-	for f, stop := range t.follows {
-		if !inFlight[f] {
-			stop()
+	for f, follows := range t.follows {
+		if inFlight[f] != follows.attempt {
+			follows.stop()
 			delete(t.follows, f)
 		}
 	}
-	for f := range t.facts {
-		if !inFlight[f] {
+	for f, fact := range t.facts {
+		if inFlight[f] != fact.Attempt {
 			delete(t.facts, f)
 		}
 	}
@@ -214,8 +222,8 @@ func (t *tracked) removeTrigger(id string) {
 
 // drop ends the followers of a job that is no longer planned here.
 func (t *tracked) drop() {
-	for f, stop := range t.follows {
-		stop()
+	for f, follows := range t.follows {
+		follows.stop()
 		delete(t.follows, f)
 	}
 	clear(t.facts)

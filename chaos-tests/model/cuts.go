@@ -99,6 +99,9 @@ func ownerCuts() []testCase {
 		cut("11: unresolved claims forgotten", ownAlone().with(func(w *world) { w.Ambiguous = 0 }), "stuck", func(r *rules) { r.ForgetClaims = true }),
 		cut("12: no reload, trigger", ownTrigger().with(func(w *world) { w.Crashes, w.Ends, w.Ambiguous = 0, 0, 0 }), "stuck", func(r *rules) { r.NoReload = true }),
 		cut("12: restart is no new owner", ownAlone().with(func(w *world) { w.Ends, w.Ambiguous, w.Crashes = 0, 0, 1 }), "stuck", func(r *rules) { r.SameOwner = true }),
+		cut("12: away and back, a dropped result", ownRetry(), "stuck", func(r *rules) { r.KeepsOnRegain, r.LetGoUnfollowed = true, true }).sized(medium),
+		cut("12: away and back, followers known by firing", ownRetry(), "stuck", func(r *rules) { r.KeepsOnRegain, r.FollowByFiring = true, true }).sized(medium),
+		cut("6, 12: a forgotten attempt is not followed", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.LetGoUnfollowed = true }),
 		cut("12: a reload is taken in blindly, pause", ownPause(), "stuck", func(r *rules) { r.ReloadBlind = true }),
 		cut("12: a reload is taken in blindly, trigger", ownEdits().with(func(w *world) { w.Edits = 1 }), "stuck", func(r *rules) { r.ReloadBlind = true }),
 		cut("12: triggers not read with a new job", ownCreate(), "stuck", func(r *rules) { r.TriggersNotRead = true }),
@@ -114,10 +117,7 @@ func openCuts() []testCase {
 		return c
 	}
 	return []testCase{
-		open("12: away and back, a dropped result", ownRetry(), "stuck", func(r *rules) { r.KeepsOnRegain, r.LetGoUnfollowed = true, true }).sized(medium),
-		open("6, 12: a forgotten attempt is not followed", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.LetGoUnfollowed = true }),
 		open("3: looked for while something is held", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.OrphansWhileHeld = true }),
-		open("12: away and back, followers known by firing", ownRetry(), "stuck", func(r *rules) { r.KeepsOnRegain, r.FollowByFiring = true, true }).sized(medium),
 	}
 }
 
