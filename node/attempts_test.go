@@ -139,14 +139,22 @@ func refuseNext(m *bubbleMember, match func(memetcd.Call) bool) (refused func() 
 }
 
 // TestAttemptWhoseEndCannotBeWrittenIsLookedAfter: it is let go with its lock there and its entry in the
-// state. The forgotten lock is closed, and the owner hears of that.
+// state. The forgotten lock is closed, also if nothing else is held, and the owner hears of that.
 func TestAttemptWhoseEndCannotBeWrittenIsLookedAfter(t *testing.T) {
+	for _, others := range []bool{true, false} {
+		t.Run(fmt.Sprint("others run: ", others), func(t *testing.T) { attemptWhoseEndIsRefused(t, others) })
+	}
+}
+
+func attemptWhoseEndIsRefused(t *testing.T, others bool) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t)
 		defer b.close()
 		m := b.join("only")
 		b.ready()
-		b.ask(b.apply(handlerJob("long", year, "slow", "2m"))) // so that locks are looked for
+		if others {
+			b.ask(b.apply(handlerJob("long", year, "slow", "2m")))
+		}
 		want := handlerJob("asked", year, "slow", "1s")
 		want.Policy.OnLost = scheduler.OnLostRetry
 		job := b.apply(want)

@@ -164,6 +164,9 @@ func (n *Node) claim(ctx context.Context, f firing, c store.Claim) (outcome stor
 		outcome, err = n.store.Resolve(ctx, c)
 	}
 	if err != nil {
+		if f.held != nil {
+			f.held.unsure = true
+		}
 		if ctx.Err() == nil {
 			n.log.Warn("claim failed", "job", f.job.Name.String(), "decision", f.decision.String(), "err", err)
 		}
@@ -229,6 +232,7 @@ func (n *Node) record(ctx context.Context, f firing, entry scheduler.Entry, fini
 	spooled := n.spoolLater(finish, recordPatience)
 	recorded, late, err := n.end(ctx, finish)
 	if kept := spooled(err == nil); err != nil {
+		f.held.unsure = true
 		n.log.Warn("result not recorded yet", "job", f.job.Name.String(), "firing", finish.Lock.Firing.String(),
 			"kept", kept, "err", err)
 		return false
@@ -271,6 +275,9 @@ func (n *Node) end(ctx context.Context, finish store.Finish) (recorded bool, lat
 // commit.
 func (n *Node) letGo(ctx context.Context, h *held) {
 	n.held.remove(h)
+	if h.unsure {
+		n.lockCheck.Store(true)
+	}
 	n.sessions.Release(h.lease)
 	if n.held.isDoubted(h.lease) && !n.held.under(h.lease) {
 		n.sessions.Retire(h.lease)

@@ -18,6 +18,8 @@ type held struct {
 	lease   int64
 	command bool
 	cancel  context.CancelCauseFunc // ends the attempt
+	// unsure: it is let go without knowing that its lock is gone. Only its own goroutine touches it.
+	unsure bool
 
 	mu              sync.Mutex // guards the two below
 	token, canceled int64      // of the grant once it is known; of the attempt that a cancel named, 0 for none

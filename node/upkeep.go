@@ -15,20 +15,23 @@ import (
 // events that were lost, and results that wait for etcd.
 
 // watchLocks compares, every TTL while there are locks, the keys of the lock leases with what is held.
+// A lock may be left though nothing is held any more: what was let go without knowing asks for a look,
+// and so does a look that was not answered.
 func (n *Node) watchLocks(ctx context.Context) {
 	for sleep(ctx, n.cfg.SessionTTL) {
-		if !n.held.none() || n.lockCheck.CompareAndSwap(true, false) {
-			n.closeForgotten(ctx)
+		asked := n.lockCheck.Swap(false)
+		if (asked || !n.held.none()) && !n.closeForgotten(ctx) {
+			n.lockCheck.Store(true)
 		}
 	}
 }
 
 // closeForgotten closes the locks of this process that nothing holds: Finish with LOST(never
 // started). Without it a lock whose Begin was resolved by nobody would keep its job blocked for as
-// long as the lease is kept alive.
-func (n *Node) closeForgotten(ctx context.Context) {
+// long as the lease is kept alive. It reports whether all were looked at.
+func (n *Node) closeForgotten(ctx context.Context) (all bool) {
 	if cutOrphanRule {
-		return
+		return true
 	}
 	held := n.held
 	if cutListingFirst {
@@ -40,7 +43,7 @@ func (n *Node) closeForgotten(ctx context.Context) {
 	// The listing comes first and is compared with what is held at the moment of comparing: a lock
 	// that was taken after the listing is not in it, and one whose Begin was on its way is held.
 	listed, err := n.sessions.ListLocks(ctx)
-	if err != nil && ctx.Err() == nil {
+	if all = err == nil; !all && ctx.Err() == nil {
 		n.log.Debug("locks not listed", "err", err)
 	}
 	for _, keys := range listed {
@@ -49,11 +52,15 @@ func (n *Node) closeForgotten(ctx context.Context) {
 			if !ok || held.of(firing) {
 				continue
 			}
-			if err := n.closeLock(ctx, held, key); err != nil && ctx.Err() == nil {
-				n.log.Warn("forgotten lock not closed", "firing", firing.String(), "err", err)
+			if err := n.closeLock(ctx, held, key); err != nil {
+				all = false
+				if ctx.Err() == nil {
+					n.log.Warn("forgotten lock not closed", "firing", firing.String(), "err", err)
+				}
 			}
 		}
 	}
+	return all
 }
 
 // closeLock ends the attempt of a lock that nothing holds.

@@ -29,7 +29,6 @@ const (
 const (
 	reachPrefix = "reach: " // a state that must be reached: a model in which nothing happens proves nothing
 	cutPrefix   = "cut: "   // one thing is taken away, and the violation that must be found
-	openPrefix  = "open: "  // a cut that the code is like today: a hole (README)
 	sparePrefix = "spare: " // a guard that others imply: taken away alone, nothing breaks
 	deepPrefix  = "deep: "  // larger worlds
 )
@@ -56,7 +55,7 @@ func (w world) cutting(f func(*rules)) world {
 func cases() []testCase {
 	var list []testCase
 	for _, some := range [][]testCase{
-		freeWorlds(), ownedWorlds(), goals(), claimCuts(), endCuts(), userCuts(), ownerCuts(), openCuts(), spares(),
+		freeWorlds(), ownedWorlds(), goals(), claimCuts(), endCuts(), userCuts(), ownerCuts(), spares(),
 	} {
 		list = append(list, some...)
 	}

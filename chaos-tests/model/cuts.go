@@ -36,6 +36,7 @@ func claimCuts() []testCase {
 		cut("3: forgotten locks are not closed", plain.with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.NoOrphans = true }),
 		cut("3: unresolved claims not held", two(), "I3 LOST", func(r *rules) { r.HeldIsAttempts = true }),
 		cut("3: held noted before the listing", fail1(), "I3 LOST", func(r *rules) { r.HeldFirst = true }),
+		cut("3: looked for while something is held", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.OrphansWhileHeld = true }),
 		cut("10: skip blames a lock uncompared", fail2(), "I10", func(r *rules) { r.NoBlameLock = true }),
 		cut("10: skip blames an entry uncompared", fail2(), "I10", func(r *rules) { r.NoBlameSlot = true }),
 		cut("10: skip without job compare", fail2Edits(), "I5", func(r *rules) { r.NoSkipJob = true }),
@@ -106,18 +107,6 @@ func ownerCuts() []testCase {
 		cut("12: a reload is taken in blindly, trigger", ownEdits().with(func(w *world) { w.Edits = 1 }), "stuck", func(r *rules) { r.ReloadBlind = true }),
 		cut("12: triggers not read with a new job", ownCreate(), "stuck", func(r *rules) { r.TriggersNotRead = true }),
 		cut("12: triggers not read with a job of another pool", ownPool(), "stuck", func(r *rules) { r.TriggersNotRead = true }),
-	}
-}
-
-// openCuts are cuts that the code is like today.
-func openCuts() []testCase {
-	open := func(name string, w world, want string, f func(*rules)) testCase {
-		c := cut(name, w, want, f)
-		c.Name = openPrefix + name
-		return c
-	}
-	return []testCase{
-		open("3: looked for while something is held", ownAlone().with(func(w *world) { w.Panics = 1 }), "stuck", func(r *rules) { r.OrphansWhileHeld = true }),
 	}
 }
 
