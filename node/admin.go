@@ -61,7 +61,15 @@ func (n *Node) edit(job scheduler.JobName, expectedRevision int64) store.EditReq
 
 // notBeyond is as far as an edit may move a cursor: a clock that is ahead must not swallow instants.
 func (n *Node) notBeyond(now scheduler.Reading) time.Time {
-	if b := n.beyond.Load(); b != nil && b.Wall.Add(now.Elapsed-b.Elapsed).Before(now.Wall) {
+	if b := n.carried(now); b.Before(now.Wall) {
+		return b
+	}
+	return now.Wall
+}
+
+// carried is the wall clock as it was last believed, carried on by the elapsed clock.
+func (n *Node) carried(now scheduler.Reading) time.Time {
+	if b := n.believed.Load(); b != nil {
 		return b.Wall.Add(now.Elapsed - b.Elapsed)
 	}
 	return now.Wall
@@ -70,7 +78,13 @@ func (n *Node) notBeyond(now scheduler.Reading) time.Time {
 // Trigger asks for a firing outside the schedule. A repeat of a request id within a day is answered
 // with the first firing.
 func (n *Node) Trigger(ctx context.Context, t scheduler.TriggerRequest) (scheduler.TriggerReceipt, error) {
-	receipt, err := n.store.Trigger(ctx, t, n.cfg.Clock())
+	// The start deadline and the memory of the request id are reckoned from this moment, by others: a
+	// clock that has stepped, and is not believed, must not make it too late already.
+	now := n.cfg.Clock()
+	if b := n.carried(now); now.Wall.Sub(b).Abs() > scheduler.StepLimit {
+		now.Wall = b
+	}
+	receipt, err := n.store.Trigger(ctx, t, now)
 	if err != nil {
 		return receipt, err
 	}

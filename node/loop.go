@@ -72,7 +72,7 @@ func (n *Node) observeClock(now scheduler.Reading) {
 	}
 	n.clock = verdict
 	n.trusted.Store(verdict.Trusted)
-	n.beyond.Store(&scheduler.Reading{Wall: verdict.NotBeyond, Elapsed: now.Elapsed})
+	n.believed.Store(&scheduler.Reading{Wall: verdict.Carried, Elapsed: now.Elapsed})
 }
 
 // plan asks for the next write of one job and sends it on its way.

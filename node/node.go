@@ -74,8 +74,8 @@ type Node struct {
 	stoppedClaiming atomic.Bool
 	lockCheck       atomic.Bool // forgotten locks are to be looked for though nothing is held
 	waiting         atomic.Pointer[string]
-	// beyond is the latest wall time that an edit may move a cursor to, and when it was reckoned.
-	beyond atomic.Pointer[scheduler.Reading]
+	// believed is the last confirmed wall clock, carried on to when the loop last turned.
+	believed atomic.Pointer[scheduler.Reading]
 
 	mu       sync.Mutex // guards the two below, and that executor and sessions are set
 	used     bool

@@ -143,7 +143,11 @@ func (p *planner) beginInstant(instant, due time.Time) *Decision {
 
 // beginTrigger grants the first attempt of a triggered firing, and consumes the trigger.
 func (p *planner) beginTrigger(t Trigger) *Decision {
-	d := p.begin(Entry{Firing: Triggered(p.s.UID, t.ID), Attempt: 1, Slot: p.s.takeSlot(p.v.Job), Due: t.Requested})
+	due := t.Requested
+	if due.After(p.at) { // by a clock that is ahead of ours: a retry would wait until then
+		due = p.at
+	}
+	d := p.begin(Entry{Firing: Triggered(p.s.UID, t.ID), Attempt: 1, Slot: p.s.takeSlot(p.v.Job), Due: due})
 	d.Trigger, d.TriggerRevision = t.ID, t.Revision
 	return d
 }

@@ -279,3 +279,19 @@ func TestJitterPutsOffTheStartAndNotTheInstant(t *testing.T) {
 		t.Errorf("lateness is not reckoned from due: %s", got)
 	}
 }
+
+// TestATriggersRetryDoesNotWaitForTheClockOfWhoTookIt: the trigger was taken by a clock that is an hour
+// ahead, and a retry is never granted before its firing is due.
+func TestATriggersRetryDoesNotWaitForTheClockOfWhoTookIt(t *testing.T) {
+	t.Parallel()
+	v := situation(t, retried)
+	waiting(t, &v, "a", "11:00:30")
+	now := clockTime(t, "10:00:30")
+	d := PlanJob(v, reading(now)).Decision
+	if d == nil || d.Kind != KindBegin || len(d.Next.Entries) != 1 {
+		t.Fatalf("got %v, want a begin of the trigger", d)
+	}
+	if due := d.Next.Entries[0].Due; !due.Equal(now) {
+		t.Errorf("it is due %s, want %s", due, now)
+	}
+}

@@ -38,6 +38,8 @@ type ClockVerdict struct {
 	// NotBeyond is the latest instant that a decision may move a cursor to: the wall clock, or the last
 	// confirmed one carried on by the elapsed clock if that is earlier.
 	NotBeyond time.Time
+	// Carried is the last confirmed wall clock, carried on by the elapsed clock.
+	Carried time.Time
 	// Event says in one line what an operator should know: a step, or that one is believed. "" is none.
 	Event string
 }
@@ -63,8 +65,8 @@ func (g *StepGuard) Observe(now Reading) ClockVerdict {
 	}
 	g.last = now
 	v := ClockVerdict{Trusted: !g.doubted, NotBeyond: now.Wall, Event: event}
-	if carried := g.confirmed.Wall.Add(now.Elapsed - g.confirmed.Elapsed); carried.Before(v.NotBeyond) {
-		v.NotBeyond = carried
+	if v.Carried = g.confirmed.Wall.Add(now.Elapsed - g.confirmed.Elapsed); v.Carried.Before(v.NotBeyond) {
+		v.NotBeyond = v.Carried
 	}
 	return v
 }
