@@ -27,7 +27,10 @@ type asked struct {
 	handler   string // a handler instead of the witness
 }
 
-var expressions = map[time.Duration]string{time.Second: "* * * * * *", 10 * time.Second: "*/10 * * * * *", time.Minute: "* * * * *"}
+var expressions = map[time.Duration]string{
+	time.Second: "* * * * * *", 2 * time.Second: "*/2 * * * * *", 5 * time.Second: "*/5 * * * * *", 10 * time.Second: "*/10 * * * * *",
+	time.Minute: "* * * * *",
+}
 
 // document is the job file of a job that ends at end.
 func (a asked) document(end time.Time) map[string]any {

@@ -138,7 +138,10 @@ type node struct {
 	name       string
 	dataDir    string
 	grpc, http string
-	etcd       string // where it finds etcd: a proxy, for some
+	etcd       string   // where it finds etcd: a proxy, for some
+	program    string   // empty is the program as users have it
+	env        []string // besides what the witness needs
+	flags      []string // besides the usual ones
 }
 
 // startNode starts a node on the cluster's etcd, and does not wait for it.
@@ -158,7 +161,11 @@ func (c *cluster) startNodeAt(name, etcd string) *node {
 // start runs the node, on its old data if it has any.
 func (n *node) start(flags ...string) {
 	n.c.t.Helper()
-	n.process = startProcess(n.c.t, n.c.dir, n.name, n.environment(), programs.quorumcron, n.arguments(flags...)...)
+	program := n.program
+	if program == "" {
+		program = programs.quorumcron
+	}
+	n.process = startProcess(n.c.t, n.c.dir, n.name, n.environment(), program, n.arguments(append(n.flags, flags...)...)...)
 }
 
 func (n *node) arguments(flags ...string) []string {
@@ -170,7 +177,7 @@ func (n *node) arguments(flags ...string) []string {
 
 // environment tells the witness, past the scheduler, where it is.
 func (n *node) environment() []string {
-	return []string{"WITNESS_LOG=" + n.effects(), "WITNESS_NODE=" + n.name}
+	return append([]string{"WITNESS_LOG=" + n.effects(), "WITNESS_NODE=" + n.name}, n.env...)
 }
 
 func (n *node) effects() string { return filepath.Join(n.c.dir, n.name+".effects") }

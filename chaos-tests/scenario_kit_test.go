@@ -16,8 +16,14 @@ import (
 func (c *cluster) with(settings map[string]any) {
 	c.t.Helper()
 	c.placeEtcd(1)
+	c.etcd.with(c, settings)
+}
+
+// with changes the settings of a member before it starts.
+func (e *etcd) with(c *cluster, settings map[string]any) {
+	c.t.Helper()
 	all := map[string]any{}
-	c.decode(c.etcd.settings, &all)
+	c.decode(e.settings, &all)
 	for name, value := range settings {
 		all[name] = value
 	}
@@ -25,7 +31,7 @@ func (c *cluster) with(settings map[string]any) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.etcd.settings = string(text)
+	e.settings = string(text)
 }
 
 // startNodeWith starts a node with more flags than the usual ones.

@@ -1,0 +1,219 @@
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/quorumcron/quorumcron/chaos-tests/history"
+)
+
+// Faults of nodes: what signals, fail points and clocks do.
+
+func (b *bed) nodeKill(n *node, down time.Duration) breakage {
+	return breakage{
+		Fault: onNode("F01", history.NodeKill, n, "KILL, back after %s", down), lasts: down,
+		inject: func() error { n.kill(); return nil },
+		proof:  func() string { return gone(n.process) },
+		heal:   func() error { n.start(); return nil },
+	}
+}
+
+func gone(p *process) string {
+	if pid := p.cmd.Process.Pid; p.ended() && !alive(pid) {
+		return fmt.Sprintf("process %d is gone: %s", pid, p.cmd.ProcessState)
+	}
+	return ""
+}
+
+// supervisorKill kills the process that runs a node's commands, and all of them with it.
+func (b *bed) supervisorKill(n *node) breakage {
+	pid := 0
+	return breakage{
+		Fault: onNode("F02", history.SupervisorKill, n, "KILL of the supervisor"),
+		inject: func() error {
+			for _, child := range children(n.cmd.Process.Pid) {
+				if text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); strings.HasPrefix(string(text), "quorumcron-supervisor") {
+					pid = child
+					return syscall.Kill(pid, syscall.SIGKILL)
+				}
+			}
+			return fmt.Errorf("no supervisor below %d", n.cmd.Process.Pid)
+		},
+		proof: func() string {
+			if pid == 0 || alive(pid) {
+				return ""
+			}
+			return fmt.Sprintf("supervisor %d is gone", pid)
+		},
+		heal: func() error { return nil }, // the node starts another
+	}
+}
+
+// nodeFreeze stops a node's process; its supervisor and commands go on.
+func (b *bed) nodeFreeze(n *node, still time.Duration) breakage {
+	return breakage{
+		Fault: onNode("F03", history.NodeFreeze, n, "STOP for %s", still), lasts: still,
+		inject: func() error { n.freeze(); return nil },
+		proof:  func() string { return stopped(n.cmd.Process.Pid) },
+		heal:   func() error { n.thaw(); return nil },
+	}
+}
+
+// machineFreeze stops a node with its supervisor and its commands, as a machine that is suspended does.
+func (b *bed) machineFreeze(n *node, still time.Duration) breakage {
+	var pids []int
+	each := func(s syscall.Signal) error {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, s) // one that has just ended is none to stop
+		}
+		return nil
+	}
+	return breakage{
+		Fault: onNode("F04", history.MachineFreeze, n, "STOP of node, supervisor and commands for %s", still), lasts: still,
+		inject: func() error {
+			for before := -1; len(pids) != before; { // who is stopped has no more children
+				before, pids = len(pids), append([]int{n.cmd.Process.Pid}, below(n.cmd.Process.Pid)...)
+				if err := each(syscall.SIGSTOP); err != nil {
+					return err
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			return nil
+		},
+		proof: func() string {
+			states := 0
+			for _, pid := range pids {
+				if stopped(pid) != "" {
+					states++
+				}
+			}
+			if len(pids) < 2 || stopped(pids[0]) == "" || stopped(pids[1]) == "" {
+				return ""
+			}
+			return fmt.Sprintf("%d of %d processes are in state T", states, len(pids))
+		},
+		heal: func() error { return each(syscall.SIGCONT) },
+	}
+}
+
+// nodeTerm stops a node as an operator does, and starts it again.
+func (b *bed) nodeTerm(n *node, down time.Duration) breakage {
+	const most = 30 * time.Second // drain, and what must be killed
+	return breakage{
+		Fault: onNode("F05", history.NodeTerm, n, "TERM, back after %s", down), lasts: down, patient: most,
+		inject: func() error { n.signal(syscall.SIGTERM); return nil },
+		proof: func() string {
+			if !n.ended() {
+				return ""
+			}
+			return fmt.Sprintf("ended by itself: %s", n.cmd.ProcessState)
+		},
+		heal: func() error {
+			if !n.ended() {
+				n.kill()
+				return fmt.Errorf("did not end within %s", most)
+			}
+			if code := n.cmd.ProcessState.ExitCode(); code != 0 {
+				return fmt.Errorf("ended with exit code %d", code)
+			}
+			n.start()
+			return nil
+		},
+	}
+}
+
+// failPoint has a node, or its supervisor, do something at a point of the firing path. A node that dies
+// of it is started again.
+func (b *bed) failPoint(n *node, point, order string, down time.Duration) breakage {
+	before := 0
+	return breakage{
+		Fault: onNode("F06", history.NodeFailPoint, n, "%s: %s", point, order), lasts: down,
+		inject: func() error { before = len(n.hits()); return n.arm(point, order) },
+		proof: func() string {
+			if hits := n.hits(); len(hits) > before {
+				return "hit: " + hits[len(hits)-1]
+			}
+			return ""
+		},
+		heal: func() error {
+			if n.ended() {
+				n.start()
+			}
+			return n.disarm(point)
+		},
+	}
+}
+
+// clock puts a node's wall clock ahead of true time (or behind), lets it run at another rate if that is
+// not 0, and puts it right again. A node plans nothing for a minute after each step of its clock.
+func (b *bed) clock(n *node, id, kind string, ahead time.Duration, rate float64, lasts time.Duration) breakage {
+	f := onNode(id, kind, n, "clock ahead by %s, rate %+g", ahead, rate)
+	f.Skew = ahead
+	away := time.Duration(0)
+	if ahead.Abs() > 500*time.Millisecond {
+		away = time.Minute
+	}
+	return breakage{
+		Fault: f, lasts: lasts, away: away,
+		inject: func() error { return n.setClock(ahead, rate) },
+		proof: func() string {
+			s, err := b.statusOf(n)
+			if err != nil {
+				return ""
+			}
+			seen := s.Now.AsTime().Sub(time.Now())
+			if rate != 0 && seen.Abs() < 20*time.Millisecond || ahead != 0 && (seen-ahead).Abs() > ahead.Abs()/2+100*time.Millisecond {
+				return ""
+			}
+			return fmt.Sprintf("its status says it is %s ahead", seen.Round(time.Millisecond))
+		},
+		heal: func() error { return n.setClock(0, 0) },
+	}
+}
+
+// stopped describes a process that is stopped; "" if it is not.
+func stopped(pid int) string {
+	if f := stat(pid); len(f) > 0 && f[0] == "T" {
+		return fmt.Sprintf("process %d is in state T", pid)
+	}
+	return ""
+}
+
+// stat are the fields of a process from its state on.
+func stat(pid int) []string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(text[strings.LastIndex(string(text), ")")+1:]))
+}
+
+// children are the processes whose parent is pid.
+func children(pid int) []int {
+	var found []int
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, path := range all {
+		child, err := strconv.Atoi(filepath.Base(path))
+		if err != nil {
+			continue
+		}
+		if f := stat(child); len(f) > 1 && f[1] == strconv.Itoa(pid) {
+			found = append(found, child)
+		}
+	}
+	return found
+}
+
+// below are all processes below pid, parents first.
+func below(pid int) []int {
+	found := children(pid)
+	for i := 0; i < len(found); i++ {
+		found = append(found, children(found[i])...)
+	}
+	return found
+}

@@ -1,0 +1,97 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/quorumcron/quorumcron/chaos-tests/history"
+)
+
+// breakage is one thing that is broken, seen to be broken, and mended. FAULTS.md lists all there are.
+type breakage struct {
+	history.Fault // what the fault log says of it, but for times and proof
+	inject        func() error
+	// proof says what is seen of it; "" while nothing is. It is asked from the injection until it answers,
+	// and is what counts: that a call to break something returned proves nothing.
+	proof func() string
+	heal  func() error
+	// lasts is for how long it stays after its proof; patient, for how long a proof is waited for.
+	lasts, patient time.Duration
+	// away is how long after it is healed its node cannot be asked to be ready.
+	away time.Duration
+}
+
+// proofWithin is how long a proof is waited for, unless a breakage has its own patience.
+const proofWithin = 10 * time.Second
+
+// suffer lets some breakages happen at a time, and puts them in the fault log. One that cannot be proved
+// or healed fails the test: what follows would not show what it says.
+func (b *bed) suffer(all ...breakage) {
+	b.t.Helper()
+	for i := range all {
+		b.begin(&all[i])
+	}
+	lasts := time.Duration(0)
+	for i := range all {
+		b.prove(&all[i])
+		lasts = max(lasts, all[i].lasts)
+	}
+	time.Sleep(lasts)
+	for i := range all {
+		b.end(&all[i])
+	}
+}
+
+func (b *bed) begin(f *breakage) {
+	b.t.Helper()
+	f.From = time.Now()
+	if err := f.inject(); err != nil {
+		b.t.Errorf("%s: inject: %v", f.Fault, err)
+	}
+}
+
+func (b *bed) prove(f *breakage) {
+	for deadline := time.Now().Add(cmp.Or(f.patient, proofWithin)); f.Proof == "" && time.Now().Before(deadline); {
+		if f.Proof = f.proof(); f.Proof == "" {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+func (b *bed) end(f *breakage) {
+	b.t.Helper()
+	if f.Proof == "" {
+		b.t.Errorf("%s: nothing shows that it took hold", f.Fault)
+	}
+	if err := f.heal(); err != nil {
+		b.t.Errorf("%s: heal: %v", f.Fault, err)
+	}
+	f.To = time.Now()
+	b.faults = append(b.faults, f.Fault)
+	b.t.Logf("%s %6.1fs  %s: %s", f.From.Format("15:04:05.0"), f.To.Sub(f.From).Seconds(), f.Fault, f.Proof)
+}
+
+// recovers waits until all nodes but those left out do their work again, and notes it at the faults that
+// are waiting for it.
+func (b *bed) recovers(leftOut map[string]bool) {
+	b.t.Helper()
+	eventually(b.t, busyRecovery+patience, "recovered", func() error { return b.settled(leftOut) })
+	for i := range b.faults {
+		if f := &b.faults[i]; f.Settled.IsZero() && !f.To.IsZero() && !leftOut[f.Node] {
+			f.Settled = time.Now()
+		}
+	}
+}
+
+func fault(id, kind string) history.Fault { return history.Fault{ID: id, Kind: kind} }
+
+// onNode is a fault of one node.
+func onNode(id, kind string, n *node, detail string, a ...any) history.Fault {
+	return history.Fault{ID: id, Kind: kind, Node: n.name, Detail: fmt.Sprintf(detail, a...)}
+}
+
+// onMember is a fault of one etcd member.
+func onMember(id, kind string, e *etcd, detail string, a ...any) history.Fault {
+	return history.Fault{ID: id, Kind: kind, Etcd: e.name, Detail: fmt.Sprintf(detail, a...)}
+}
