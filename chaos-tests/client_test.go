@@ -236,7 +236,7 @@ func (c *cluster) counted() bool {
 }
 
 // noViolations fails the test for everything that is wrong with a history.
-func (c *cluster) noViolations(found []history.Violation) {
+func (c *cluster) noViolations(found []history.Finding) {
 	c.t.Helper()
 	const most = 25
 	for i, v := range found {

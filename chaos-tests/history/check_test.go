@@ -120,13 +120,13 @@ func TestEveryDefectIsFound(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(h *history.History)
-		kinds []history.Kind // all that must be found, and nothing else
+		kinds []string // all that must be found, and nothing else
 	}{
 		{"the same attempt starts twice", func(h *history.History) {
 			again := line(history.Start, "n1", 3, 3.6)
 			again.Nonce = "another"
 			h.Lines = append(h.Lines, again)
-		}, []history.Kind{history.Duplicate, history.Phantom, history.Phantom, history.Phantom, history.Tokens}},
+		}, []string{"C02", "C05", "C05", "C05", "C09"}},
 		{"a second attempt starts where one is allowed", func(h *history.History) {
 			for _, event := range []string{history.Start, history.End} {
 				again := line(event, "n1", 3, 3.6)
@@ -140,26 +140,26 @@ func TestEveryDefectIsFound(t *testing.T) {
 			r.Token = "1035"
 			h.Plans[0].End = at(4)
 			h.Jobs[0].Ranges, h.Jobs[0].Counters = nil, []history.Counter{{Verdict: "SUCCEEDED", Count: 3}}
-		}, []history.Kind{history.Duplicate}},
+		}, []string{"C02"}},
 		{"a start for an instant that the schedule does not have", func(h *history.History) {
 			for _, l := range of(h, 12) {
 				l.Instant = at(12).Add(500 * time.Millisecond).Format(time.RFC3339Nano)
 			}
-		}, []history.Kind{history.Phantom}},
+		}, []string{"C04", "C05"}},
 		{"a start of a job that nobody applied", func(h *history.History) {
 			other := line(history.Start, "n1", 12, 12.5)
 			other.Job = "k"
 			h.Lines = append(h.Lines, other)
-		}, []history.Kind{history.Phantom}},
+		}, []string{"C05"}},
 		{"a start of an earlier uid", func(h *history.History) {
 			for _, l := range of(h, 12) {
 				l.Firing = strings.Replace(l.Firing, uid, "01jyyyyyyyyyyyyyyyyyyyyyyy", 1)
 			}
 			run(h, 12).Firing = strings.Replace(firing(12), uid, "01jyyyyyyyyyyyyyyyyyyyyyyy", 1)
-		}, []history.Kind{history.Contradiction}},
+		}, []string{"C05"}},
 		{"a start before its instant", func(h *history.History) {
 			of(h, 12)[0].WallNS = at(11.99).UnixNano()
-		}, []history.Kind{history.Early}},
+		}, []string{"C04"}},
 		{"more starts than instants that were due", func(h *history.History) {
 			// All clocks of the scheduler's own making are right: only counting finds it.
 			for _, second := range []int{1, 2, 3} {
@@ -167,28 +167,28 @@ func TestEveryDefectIsFound(t *testing.T) {
 					l.WallNS -= int64(time.Second)
 				}
 			}
-		}, []history.Kind{history.Early, history.Early, history.Early, history.Phantom, history.Phantom, history.Phantom}},
+		}, []string{"C04", "C04", "C04", "C05", "C05", "C05"}},
 		{"two commands of one job at a time", func(h *history.History) {
 			lines := of(h, 2)
 			for _, l := range lines[1:] {
 				l.BootNS += 1e9
 			}
-		}, []history.Kind{history.Overlap}},
+		}, []string{"C06"}},
 		{"a child of a dead command lives into the next firing", func(h *history.History) {
 			child := line(history.Beat, "n1", 2, 3.15)
 			child.Child = true
 			h.Lines = append(h.Lines, child)
-		}, []history.Kind{history.Overlap}},
+		}, []string{"C06"}},
 		{"a long life hides a later overlap", func(h *history.History) {
 			beat := line(history.Beat, "n2", 5, 11.15) // over the whole of 10 and into 11
 			h.Lines = append(h.Lines, beat)
-		}, []history.Kind{history.Overlap, history.Overlap}},
+		}, []string{"C06", "C06"}},
 		{"a token that does not grow", func(h *history.History) {
 			for _, l := range of(h, 11) {
 				l.Token = "110"
 			}
 			run(h, 11).Token, run(h, 11).Attempts[0].Token = "110", "110"
-		}, []history.Kind{history.Tokens}},
+		}, []string{"C09"}},
 		{"a token that the record does not have", func(h *history.History) {
 			for _, l := range of(h, 4) {
 				l.Token = "99999"
@@ -199,77 +199,77 @@ func TestEveryDefectIsFound(t *testing.T) {
 			drop(&h.Runs, func(r history.Run) bool { return r.Instant.After(at(4)) })
 			h.Plans[0].End = at(5)
 			h.Jobs[0].Ranges, h.Jobs[0].Counters = nil, []history.Counter{{Verdict: "CANCELED", Count: 1}, {Verdict: "SUCCEEDED", Count: 3}}
-		}, []history.Kind{history.Tokens}},
+		}, []string{"C09"}},
 		{"an instant without record or range", func(h *history.History) {
 			drop(&h.Runs, func(r history.Run) bool { return r.Firing == firing(12) })
 			drop(&h.Lines, func(l history.Line) bool { return l.Firing == firing(12) })
 			h.Jobs[0].Counters[4].Count--
-		}, []history.Kind{history.Unaccounted, history.Unaccounted}},
+		}, []string{"C01", "C11", "C11"}},
 		{"an instant after the cursor", func(h *history.History) {
 			drop(&h.Runs, func(r history.Run) bool { return r.Firing == firing(12) })
 			drop(&h.Lines, func(l history.Line) bool { return l.Firing == firing(12) })
 			h.Jobs[0].Counters[4].Count--
 			h.Jobs[0].Cursor = at(11)
-		}, []history.Kind{history.Unaccounted, history.Unaccounted}},
+		}, []string{"C01", "C11", "C11"}},
 		{"an instant that the counters forgot", func(h *history.History) {
 			h.Jobs[0].Counters[2].Count--
-		}, []history.Kind{history.Unaccounted, history.Contradiction}},
+		}, []string{"C11", "C11"}},
 		{"an instant counted twice", func(h *history.History) {
 			h.Jobs[0].Counters[3].Count++
-		}, []history.Kind{history.Twice, history.Contradiction}},
+		}, []string{"C11", "C11"}},
 		{"an instant both skipped and missed", func(h *history.History) {
 			h.Jobs[0].Ranges[1].First, h.Jobs[0].Ranges[1].Count = at(7), 3
-		}, []history.Kind{history.Twice, history.Contradiction}},
+		}, []string{"C11", "C11"}},
 		{"a range that says more than it covers", func(h *history.History) {
 			h.Jobs[0].Ranges[0].Count = 3
 			h.Jobs[0].Counters[3].Count = 3
 			h.Jobs[0].Counters[2].Count = 1
 			h.Jobs[0].Ranges[1].Last, h.Jobs[0].Ranges[1].Count = at(8), 1
-		}, []history.Kind{history.Contradiction, history.Unaccounted}},
+		}, []string{"C01", "C11", "C11"}},
 		{"two records of one firing", func(h *history.History) {
 			h.Runs = append(h.Runs, *run(h, 3))
-		}, []history.Kind{history.Twice, history.Twice, history.Contradiction}},
+		}, []string{"C11", "C11", "C11"}},
 		{"a record of an instant that is none", func(h *history.History) {
 			run(h, 12).Instant = at(12.5)
-		}, []history.Kind{history.Phantom, history.Unaccounted}},
+		}, []string{"C11", "C11"}},
 		{"a firing that never ends", func(h *history.History) {
 			run(h, 5).Verdict, run(h, 5).Reason = "", ""
 			h.Jobs[0].Counters[1].Count = 0
-		}, []history.Kind{history.Unaccounted, history.Unaccounted}},
+		}, []string{"C11", "C11"}},
 		{"a start without a record", func(h *history.History) {
 			drop(&h.Runs, func(r history.Run) bool { return r.Firing == firing(12) })
-		}, []history.Kind{history.Contradiction, history.Unaccounted, history.Contradiction}},
+		}, []string{"C10", "C11", "C11"}},
 		{"a skipped firing that started", func(h *history.History) {
 			drop(&h.Runs, func(r history.Run) bool { return r.Firing == firing(10) })
 			h.Jobs[0].Ranges[1].Last, h.Jobs[0].Ranges[1].Count = at(10), 3
 			h.Jobs[0].Counters[2].Count, h.Jobs[0].Counters[4].Count = 3, 5
-		}, []history.Kind{history.Contradiction, history.Contradiction}},
+		}, []string{"C10", "C10"}},
 		{"a success whose command never ended", func(h *history.History) {
 			drop(&h.Lines, func(l history.Line) bool { return l.Firing == firing(3) && l.Event == history.End })
-		}, []history.Kind{history.Contradiction, history.Contradiction}},
+		}, []string{"C10", "C11"}},
 		{"a success whose command failed", func(h *history.History) {
 			of(h, 3)[2].Exit = 1
-		}, []history.Kind{history.Contradiction, history.Contradiction}},
+		}, []string{"C10", "C11"}},
 		{"a failure whose command succeeded", func(h *history.History) {
 			of(h, 4)[2].Exit = 0
-		}, []history.Kind{history.Contradiction}},
+		}, []string{"C10"}},
 		{"a success that nothing started", func(h *history.History) {
 			drop(&h.Lines, func(l history.Line) bool { return l.Firing == firing(3) })
-		}, []history.Kind{history.Contradiction, history.Contradiction}},
+		}, []string{"C10", "C11"}},
 		{"never started, and yet it did", func(h *history.History) {
 			run(h, 5).Attempts[0].Reason, run(h, 5).Reason = "never started", "never started"
-		}, []history.Kind{history.Contradiction}},
+		}, []string{"C10"}},
 		{"lost with a node that lives", func(h *history.History) {
 			h.Faults = nil
-		}, []history.Kind{history.Contradiction}},
+		}, []string{"C01", "C01", "C10"}},
 		{"a node that passes for another", func(h *history.History) {
 			for _, l := range of(h, 3) {
 				l.Member = "n3"
 			}
-		}, []history.Kind{history.Contradiction}},
+		}, []string{"C07"}},
 		{"a record that names another node", func(h *history.History) {
 			run(h, 3).Attempts[0].Member = "n3"
-		}, []history.Kind{history.Contradiction}},
+		}, []string{"C07"}},
 		{"a trigger that nobody asked for", func(h *history.History) {
 			for _, l := range of(h, 12) {
 				l.Instant, l.Firing = "", uid+"+t1"
@@ -277,32 +277,32 @@ func TestEveryDefectIsFound(t *testing.T) {
 			r := run(h, 12)
 			r.Instant, r.Firing = time.Time{}, uid+"+t1"
 			h.Plans[0].End = at(12)
-		}, []history.Kind{history.Phantom, history.Twice}},
+		}, []string{"C05", "C11"}},
 		{"a trigger that is forgotten", func(h *history.History) {
 			h.Plans[0].Triggers = 1
-		}, []history.Kind{history.Unaccounted}},
+		}, []string{"C11"}},
 		{"a job that the cluster does not know", func(h *history.History) {
 			h.Jobs[0].Name = "k"
 		}, nil},
 		{"created before it was asked for", func(h *history.History) {
 			h.Jobs[0].Created = at(0.1)
-		}, []history.Kind{history.Contradiction}},
+		}, []string{"C11"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			h := clean()
 			tt.spoil(&h)
-			found := h.Check()
+			found := h.Judge(history.Needs{}).Findings
 			if tt.kinds == nil {
 				if len(found) == 0 {
 					t.Error("found nothing")
 				}
 				return
 			}
-			var kinds []history.Kind
+			var kinds []string
 			for _, v := range found {
-				kinds = append(kinds, v.Kind)
+				kinds = append(kinds, v.Check)
 			}
 			slices.Sort(kinds)
 			slices.Sort(tt.kinds)
@@ -318,7 +318,7 @@ func TestLateStartsAreFound(t *testing.T) {
 	h := clean()
 	of(&h, 11)[0].WallNS = at(13).UnixNano()
 	found := h.Late(func(history.Line) time.Duration { return 1999 * time.Millisecond })
-	if len(found) != 1 || found[0].Kind != history.Late {
+	if len(found) != 1 || found[0].Check != "C03" {
 		t.Errorf("found %q, want the one start that is 2 s late", found)
 	}
 	all := h.Lateness(func(history.Line) bool { return true })

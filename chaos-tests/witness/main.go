@@ -4,15 +4,19 @@
 // lines of many processes never mix.
 //
 // Where it writes and on which node it runs is told by the node process's own environment
-// (WITNESS_LOG, WITNESS_NODE), which the scheduler hands on and has no part in. What to do is told by
-// the job's: WITNESS_SLEEP (a duration), WITNESS_EXIT (a code), WITNESS_STUBBORN (it goes on when told
-// to stop), WITNESS_CHILD (a child in a session of its own outlives it).
+// (WITNESS_LOG, WITNESS_NODE), which the scheduler hands on and has no part in, and so is where it sends
+// its effects (WITNESS_RECEIVER, host:port; without it it has none): one at its start, with each beat and
+// before its end. It writes down what each was answered. What to do is told by the job's: WITNESS_SLEEP
+// (a duration), WITNESS_EXIT (a code), WITNESS_STUBBORN (it goes on when told to stop), WITNESS_CHILD (a
+// child in a session of its own outlives it), WITNESS_VERSION (a number that tells the definitions of a
+// job apart).
 package main
 
 import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -43,11 +47,20 @@ func run() (int, error) {
 		return 0, err
 	}
 	defer log.Close()
-	w := witness{log: log, nonce: os.Getenv(childVariable), child: os.Getenv(childVariable) != ""}
+	w := &witness{log: log, nonce: os.Getenv(childVariable), child: os.Getenv(childVariable) != ""}
 	if !w.child {
 		w.nonce = draw()
 	}
+	if w.version, err = number(os.Getenv("WITNESS_VERSION")); err != nil {
+		return 0, err
+	}
+	if !w.child {
+		w.receiver = os.Getenv("WITNESS_RECEIVER")
+	}
 	if err := w.write("start", 0); err != nil {
+		return 0, err
+	}
+	if err := w.effect(); err != nil {
 		return 0, err
 	}
 	code, err := number(os.Getenv("WITNESS_EXIT"))
@@ -66,11 +79,14 @@ func run() (int, error) {
 	if told, err := w.live(life); err != nil || told {
 		return 143, err
 	}
+	if err := w.effect(); err != nil {
+		return 0, err
+	}
 	return code, w.write("end", code)
 }
 
 // bear starts a child that nothing ties to its parent: a session of its own, and no open pipe.
-func (w witness) bear() error {
+func (w *witness) bear() error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -82,13 +98,16 @@ func (w witness) bear() error {
 }
 
 type witness struct {
-	log   *os.File
-	nonce string
-	child bool
+	log      *os.File
+	nonce    string
+	child    bool
+	receiver string   // where effects go; "" for nowhere
+	line     net.Conn // to there, once there is one
+	version  int
 }
 
 // live beats for so long, and says whether it was told to stop before.
-func (w witness) live(life time.Duration) (told bool, err error) {
+func (w *witness) live(life time.Duration) (told bool, err error) {
 	if life == 0 {
 		return false, nil
 	}
@@ -101,7 +120,9 @@ func (w witness) live(life time.Duration) (told bool, err error) {
 		case <-end:
 			return false, nil
 		case <-beat.C:
-			err = w.write("beat", 0)
+			if err = w.write("beat", 0); err == nil {
+				err = w.effect()
+			}
 		case <-stop:
 			if err = w.write("term", 0); os.Getenv("WITNESS_STUBBORN") == "" {
 				return true, err
@@ -115,7 +136,7 @@ func (w witness) live(life time.Duration) (told bool, err error) {
 
 // write puts down one line. It is made by hand: a command starts sixty times a second on a small
 // machine, and encoders cost a millisecond each time.
-func (w witness) write(event string, exit int) error {
+func (w *witness) write(event string, exit int) error {
 	var boot unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
 		return err
@@ -140,6 +161,8 @@ func (w witness) write(event string, exit int) error {
 	b = strconv.AppendBool(b, w.child)
 	b = append(b, `,"exit":`...)
 	b = strconv.AppendInt(b, int64(exit), 10)
+	b = append(b, `,"version":`...)
+	b = strconv.AppendInt(b, int64(w.version), 10)
 	b = append(b, "}\n"...)
 	_, err := w.log.Write(b)
 	return err

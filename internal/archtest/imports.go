@@ -53,6 +53,7 @@ func table() []row {
 		{"internal/devetcd", slices.Concat([]string{etcdServer, "go.uber.org/zap", grpc}, etcd), "starts and stops an embedded etcd; knows nothing of ours"},
 		{"internal/itest", []string{anything}, "the one test binary that links the embedded server"},
 		{"chaos-tests", slices.Concat([]string{v1, grpc, protobuf, "golang.org/x/sys"}, etcd), "breaks real processes from outside: it must not share code with what it judges"},
+		{"chaos-tests/history", []string{stored, protobuf}, "judges; it reads what etcd holds by its documented form, and shares no rule with what wrote it"},
 		{"chaos-tests/etcd", []string{"internal/devetcd"}, "the etcd process of those tests: a program of its own, so that their binary does not link the server"},
 		{"internal/sabotage", nil, "names what a test build can go without"},
 		{"internal/chaos", []string{"golang.org/x/sys"}, "reaches into the processes of a test build: clocks and fail points"},

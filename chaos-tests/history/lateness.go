@@ -6,16 +6,18 @@ import (
 	"time"
 )
 
-// Late returns the starts that came later after their instants than limit allows each.
-func (h History) Late(limit func(Line) time.Duration) []Violation {
-	var found []Violation
+// Late returns the starts that came later after their instants than limit allows each: for tests that
+// know better than the fault log what is the most.
+func (h History) Late(limit func(Line) time.Duration) []Finding {
+	var found []Finding
 	for _, l := range h.Lines {
 		if l.Event != Start || l.Child || l.Due().IsZero() {
 			continue
 		}
 		if late, most := l.Lateness(), limit(l); late > most {
-			found = append(found, Violation{Late, l.Job, fmt.Sprintf("%s attempt %s started on %s at %s, %s after it was due, and %s is the most",
-				l.Firing, l.Attempt, l.Node, clock(l.Wall()), late, most)})
+			found = append(found, Finding{Check: "C03", Job: l.Job, Firing: l.Firing, At: l.Wall(), Want: "at most " + most.String(), Evidence: "its start line",
+				What: fmt.Sprintf("%s attempt %s started on %s at %s, %s after it was due, and %s is the most",
+					l.Firing, l.Attempt, l.Node, clock(l.Wall()), late, most)})
 		}
 	}
 	return found

@@ -1,0 +1,166 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Finding is one thing that must not be: what a check has found, what it expected, and what evidence
+// speaks against it.
+type Finding struct {
+	Check    string // C01 to C18
+	Job      string // empty when it is about the cluster
+	Firing   string // when it is about one
+	At       time.Time
+	What     string
+	Want     string
+	Evidence string
+}
+
+// String is one line of a failing test.
+func (f Finding) String() string {
+	name := f.Check
+	for _, c := range Checks() {
+		if c.ID == f.Check {
+			name += " " + c.Name
+		}
+	}
+	if f.Job != "" {
+		name += ": " + f.Job
+	}
+	return name + ": " + f.What
+}
+
+// Verdict is what a judgement comes to.
+type Verdict string
+
+// A history is Inconclusive when it could not have shown what it was to show: that is never a pass.
+const (
+	Valid        Verdict = "valid"
+	Invalid      Verdict = "invalid"
+	Inconclusive Verdict = "inconclusive"
+)
+
+// Needs are how much must be there for a history to show anything.
+type Needs struct {
+	// Required is how many instants must have needed a verdict, InFaults how many of them under fault.
+	Required, InFaults int
+	// Checks must have had something to look at.
+	Checks []string
+}
+
+// Full is what a run of mixed faults needs: every check, and enough to look at.
+func Full() Needs {
+	n := Needs{Required: 100, InFaults: 10}
+	for _, c := range Checks() {
+		n.Checks = append(n.Checks, c.ID)
+	}
+	return n
+}
+
+// Judgement is the outcome for one history.
+type Judgement struct {
+	Verdict  Verdict
+	Findings []Finding
+	// Doubts are why nothing, or not everything, is shown.
+	Doubts []string
+	// Looked is how many things each check held against the evidence.
+	Looked map[string]int
+	// Overlapped is how long commands of one job ran beside each other where the promise leaves it open:
+	// one of them stood still with its machine, or was asked to finish.
+	Overlapped time.Duration
+	// Required and InFaults are the instants that needed a verdict, and those of them under fault.
+	Required, InFaults int
+
+	trials []*trial
+}
+
+// slowestFsync is what etcd's disk may take: beyond it etcd misses its own time-outs, and what the
+// cluster then does shows nothing.
+const slowestFsync = 500 * time.Millisecond
+
+// Judge holds a history against all checks.
+func (h History) Judge(n Needs) Judgement {
+	j := Judgement{Looked: map[string]int{}}
+	trials, found, doubts := h.trials()
+	j.trials, j.Findings, j.Doubts = trials, found, doubts
+	for _, t := range trials {
+		for _, i := range t.due {
+			if i.class == required {
+				j.Required++
+				if h.inFault(i.at) {
+					j.InFaults++
+				}
+			}
+		}
+	}
+	for _, c := range Checks() {
+		for _, t := range trials {
+			if c.job != nil {
+				j.Looked[c.ID] += c.job(t, &j)
+			}
+		}
+		if c.all != nil {
+			j.Looked[c.ID] += c.all(&h, &j)
+		}
+	}
+	for _, t := range trials {
+		j.Findings = append(j.Findings, t.found...)
+	}
+	slices.SortStableFunc(j.Findings, func(a, b Finding) int {
+		if c := strings.Compare(a.Check, b.Check); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Job, b.Job)
+	})
+	j.Doubts = append(j.Doubts, h.doubts(n, &j)...)
+	switch {
+	case len(j.Findings) > 0:
+		j.Verdict = Invalid
+	case len(j.Doubts) > 0:
+		j.Verdict = Inconclusive
+	default:
+		j.Verdict = Valid
+	}
+	return j
+}
+
+// Check is what is wrong with a history, whatever it shows besides, and whatever befell the cluster: what
+// is late or was missed depends on the faults, and those who do not log them all must look for
+// themselves.
+func (h History) Check() []Finding {
+	return slices.DeleteFunc(h.Judge(Needs{}).Findings, func(f Finding) bool { return f.Check == "C01" || f.Check == "C03" })
+}
+
+// doubts are what the history lacks to show anything.
+func (h *History) doubts(n Needs, j *Judgement) []string {
+	var all []string
+	doubt := func(format string, a ...any) { all = append(all, fmt.Sprintf(format, a...)) }
+	for _, f := range h.Faults {
+		if f.Proof == "" {
+			doubt("nothing proves that this fault took hold: %s at %s", f, clock(f.From))
+		}
+	}
+	if h.FsyncP99 > slowestFsync {
+		doubt("etcd's fsync p99 was %s, and beyond %s nothing is shown: the disk is too slow, or busy with something else", h.FsyncP99, slowestFsync)
+	}
+	if h.Etcd != nil && h.Etcd.missing() != "" {
+		doubt("%s", h.Etcd.missing())
+	}
+	if j.Required < n.Required {
+		doubt("%d instants needed a verdict, and %d are the least that shows anything", j.Required, n.Required)
+	}
+	if j.InFaults < n.InFaults {
+		doubt("%d instants fell into faults, and %d are the least that shows anything", j.InFaults, n.InFaults)
+	}
+	for _, c := range Checks() {
+		if slices.Contains(n.Checks, c.ID) && j.Looked[c.ID] == 0 {
+			doubt("%s (%s) had nothing to look at: it needs %s", c.ID, c.Name, c.Evidence)
+		}
+	}
+	return all
+}
+
+func clock(t time.Time) string { return t.Format("15:04:05.000") }
