@@ -158,3 +158,34 @@ func TestRefusedSkipTellsOfALostEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestJobWhoseStateWasRepairedComesBack: nobody watches states, so that nothing tells of the repair.
+func TestJobWhoseStateWasRepairedComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, "2026-03-10T12:00:00Z", "only")
+		defer s.close()
+		job := s.apply(ticking("bad", time.Second, "50ms"))
+		time.Sleep(2500 * time.Millisecond)
+		etcd := s.etcd.Client(t.Context())
+		key := fmt.Sprintf("/quorumcron/state/%02x/%s", uint8(scheduler.ShardOf(job.Name)), job.Name)
+		before, err := etcd.Get(t.Context(), key)
+		if err != nil || len(before.Kvs) != 1 {
+			t.Fatalf("no state: %v", err)
+		}
+		if _, err := etcd.Put(t.Context(), key, "\xff\xff not that"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		if n := s.metric("records_quarantined_total", ""); n != 1 {
+			t.Errorf("the record was reported %v times in five minutes, want once", n)
+		}
+		if _, err := etcd.Put(t.Context(), key, string(before.Kvs[0].Value)); err != nil {
+			t.Fatal(err)
+		}
+		repaired := s.wall()
+		time.Sleep(marksEvery + eventLost + 5*time.Second)
+		if n := len(between(s.seen(job), repaired, s.wall())); n == 0 {
+			t.Errorf("no start in %s after its state was repaired", marksEvery+eventLost+5*time.Second)
+		}
+	})
+}
