@@ -144,7 +144,8 @@ func (n *Node) takeUpdate(ctx context.Context, u store.ShardUpdate, now schedule
 		if r.StateRevision != 0 {
 			t.settle(r.State, r.StateRevision)
 		}
-		if t.unreadable != "" {
+		if t.unreadable != "" && t.reported != t.unreadable {
+			t.reported = t.unreadable
 			n.log.Error("job put aside", "job", r.Job.Name.String(), "err", t.unreadable)
 		}
 		n.followEntries(ctx, t)
@@ -180,12 +181,35 @@ func (n *Node) takeUpdate(ctx context.Context, u store.ShardUpdate, now schedule
 }
 
 // quarantine puts a job aside whose records cannot be read. It is planned again when a readable
-// definition comes; all other jobs go on.
+// definition comes, or when it is looked at again (lookAtAside); all other jobs go on.
 func (n *Node) quarantine(key string, job scheduler.JobName, err error) {
+	t, why := n.view.jobs[job], key+": "+err.Error()
+	if t != nil {
+		t.unreadable = why
+		if t.reported == err.Error() {
+			return
+		}
+		t.reported = err.Error()
+	}
 	n.log.Error("record unreadable, job put aside", "job", job.String(), "key", key, "err", err)
 	n.metrics.quarantined.Inc()
-	if t := n.view.jobs[job]; t != nil {
-		t.unreadable = key + ": " + err.Error()
+}
+
+// mostAside bounds how many jobs that were put aside are read again at a time.
+const mostAside = 100
+
+// lookAtAside reads jobs again that were put aside: nobody watches states, so that nothing tells of the
+// repair of one.
+func (n *Node) lookAtAside(ctx context.Context, now scheduler.Reading) {
+	left := mostAside
+	for _, t := range n.view.jobs { // in another order each time
+		if t.unreadable == "" || t.busy || !n.view.loaded(t.shard) {
+			continue
+		}
+		if left--; left < 0 {
+			return
+		}
+		n.reload(ctx, t, now)
 	}
 }
 

@@ -196,15 +196,13 @@ const refusalPause = 100 * time.Millisecond
 // known of it, because the shard was another's in between, it is looked at like anybody's.
 func (n *Node) followEntries(ctx context.Context, t *tracked) {
 	for _, e := range t.state.Entries {
-		fact := t.facts[e.Firing]
-		if _, following := t.follows[e.Firing]; following || fact.Record != nil {
-			continue
-		}
-		if fact.Attempt == e.Attempt && n.held.sound(e.Nonce) {
+		fact, known := t.facts[e.Firing]
+		known = known && fact.Of(e)
+		if _, following := t.follows[e.Firing]; following || known && (fact.Record != nil || n.held.sound(e.Nonce)) {
 			continue
 		}
 		follow, stop := context.WithCancel(ctx)
-		t.follows[e.Firing] = follower{attempt: e.Attempt, stop: stop}
+		t.follows[e.Firing] = follower{token: e.Token, stop: stop}
 		job, entry := t.job, e
 		n.followers.Go(func() { n.followEntry(follow, job, entry) })
 	}

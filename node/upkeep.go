@@ -103,7 +103,7 @@ const (
 
 // watchMarks finds watches that have lost an event: the rules are newer than what was delivered, a shard
 // was edited more often, or a trigger waits that is not known, and a few seconds later it is still so.
-// Only those are read again. Claims that are refused because the rules have moved ask for a look at once.
+// Only those are read again, and jobs that were put aside. Claims that are refused because the rules have moved ask for a look at once.
 func (n *Node) watchMarks(ctx context.Context) {
 	for {
 		select {
@@ -153,6 +153,7 @@ func (n *Node) compareMarks(ctx context.Context, marks store.Marks, rules store.
 		n.log.Debug("trigger not known, job read again", "job", w.Job.String(), "trigger", w.Trigger.ID)
 		n.reload(ctx, t, now)
 	}
+	n.lookAtAside(ctx, now)
 }
 
 // spooledResult is what the spool keeps of a result: enough to write it as a late one.

@@ -59,8 +59,9 @@ type tracked struct {
 	// busy says that a write of the state is on its way; there is at most one.
 	busy     bool
 	reloaded time.Duration // elapsed clock at the last reload, 0 for never
-	// unreadable is why the job cannot be planned; it is reported, and every other job goes on.
-	unreadable string
+	// unreadable is why the job cannot be planned; it is reported, and every other job goes on. reported
+	// is what was said of it last, so that looking again says nothing twice.
+	unreadable, reported string
 }
 
 func newView() *view {
@@ -78,8 +79,8 @@ func newView() *view {
 // follower is what looks after one attempt in flight. It stays when it has ended, for then there is
 // nothing more to learn of that attempt.
 type follower struct {
-	attempt int
-	stop    context.CancelFunc
+	token int64 // the attempt's
+	stop  context.CancelFunc
 }
 
 // define takes in a definition. It says whether the job is ours to plan.
@@ -148,18 +149,18 @@ func (t *tracked) settle(state scheduler.State, revision int64) bool {
 	}
 	t.state, t.stateRevision = scheduler.Fill(state, revision), revision
 	// What is known of a former attempt must not stand for the one in flight: nobody would look at it.
-	inFlight := map[scheduler.Firing]int{}
+	inFlight := map[scheduler.Firing]scheduler.Entry{}
 	for _, e := range t.state.Entries {
-		inFlight[e.Firing] = e.Attempt
+		inFlight[e.Firing] = e
 	}
 	for f, follows := range t.follows {
-		if inFlight[f] != follows.attempt {
+		if inFlight[f].Token != follows.token {
 			follows.stop()
 			delete(t.follows, f)
 		}
 	}
 	for f, fact := range t.facts {
-		if inFlight[f] != fact.Attempt {
+		if e, there := inFlight[f]; !there || !fact.Of(e) {
 			delete(t.facts, f)
 		}
 	}

@@ -63,6 +63,13 @@ type Fact struct {
 	EndingSince time.Duration
 }
 
+// Of says whether the fact is of this very attempt, its token filled in. A fact of another attempt, a
+// lock that is not the entry's, or a record that is not of its end are out of date, and as good as none.
+func (f Fact) Of(e Entry) bool {
+	stale := max(f.Attempt, 1) != e.Attempt || f.Lock != 0 && f.Lock != e.Token || f.Record != nil && !e.endedBy(f.Record)
+	return !stale
+}
+
 // Kind says what a decision does.
 type Kind string
 

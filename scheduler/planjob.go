@@ -154,15 +154,12 @@ func (p *planner) dropRetry(f Firing) {
 	p.s.Retries = slices.DeleteFunc(slices.Clone(p.s.Retries), func(r PendingRetry) bool { return r.Firing == f })
 }
 
-// fact is what is known of the very attempt of e, if anything: a fact about another attempt, a lock
-// that is not the entry's, or a record that is not of its end are out of date.
+// fact is what is known of the very attempt of e, if anything.
 func (p *planner) fact(e Entry) (Fact, bool) {
-	f, known := p.v.Facts[e.Firing]
-	stale := max(f.Attempt, 1) != e.Attempt || f.Lock != 0 && f.Lock != e.Token || f.Record != nil && !e.endedBy(f.Record)
-	if !known || stale {
-		return Fact{}, false
+	if f, known := p.v.Facts[e.Firing]; known && f.Of(e) {
+		return f, true
 	}
-	return f, true
+	return Fact{}, false
 }
 
 // record is the record of the end of e, if it was seen.
