@@ -174,7 +174,7 @@ func (w *Watch) take(answer *etcdserverpb.WatchResponse, resumed bool, head int6
 // missing then is in the log itself: Seen is lower than Head.
 func (w *Watch) Stop(ctx context.Context) *history.EtcdLog {
 	head, err := w.head(ctx)
-	for err == nil && w.seen() < head && ctx.Err() == nil {
+	for err == nil && w.Seen() < head && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(again):
@@ -200,7 +200,9 @@ func (w *Watch) Fault() error {
 	return w.last
 }
 
-func (w *Watch) seen() int64 {
+// Seen is the revision up to which the watch has got everything: whoever compacts etcd, and wants the
+// log whole, stays below it.
+func (w *Watch) Seen() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log.Seen

@@ -125,7 +125,7 @@ func (t *trial) fenced(*Judgement) int {
 	var highest int64
 	looked := 0
 	for _, e := range effects {
-		at := time.Time{}
+		at := t.h.wall(e.BootNS)
 		if e.Ledger == Plain {
 			plain[e.Nonce]++
 			continue
@@ -152,6 +152,14 @@ func (t *trial) fenced(*Judgement) int {
 	}
 	t.twins(looked, accepted, refused, plain)
 	return looked
+}
+
+// wall is the wall clock at a moment of the boot clock, by what the commands wrote of both.
+func (h *History) wall(boot int64) time.Time {
+	if len(h.Lines) == 0 {
+		return time.Time{}
+	}
+	return h.Lines[0].Wall().Add(time.Duration(boot - h.Lines[0].BootNS))
 }
 
 // twins holds the two ledgers against each other and against what the commands were answered. A reply

@@ -32,7 +32,7 @@ func (t *trial) contradictions(*Judgement) int {
 			t.report("C10", s.Wall(), s.Firing, "a record of each start", "its start line; there is no record", "%s started on %s and has no record", s.Firing, s.Node)
 		}
 		for _, v := range t.verdicts[s.Due()] {
-			if v.by == "range" {
+			if v.by == byRange {
 				t.report("C10", s.Wall(), s.Firing, "no start of what was not run", "its start line, and the job's ranges",
 					"%s is %s, and started on %s", s.Firing, shown(v.verdict, v.reason), s.Node)
 			}

@@ -83,14 +83,13 @@ func (t *trial) untrue(v ended, i int) string {
 // written, by etcd's log; without one, a command that lived, or a fault that may have taken one.
 func (t *trial) blocked(at time.Time) bool {
 	if t.etcd != nil {
-		for i, s := range t.etcd.states {
+		for _, s := range t.etcd.states {
 			for _, g := range s.GetRanges() {
 				if g.GetTrigger() != "" || ending(g.GetVerdict(), g.GetReason()) != "SKIPPED(overlap)" ||
 					at.Before(g.GetFirst().AsTime()) || at.After(g.GetLast().AsTime()) {
 					continue
 				}
-				before := t.etcd.states[max(0, i-1)]
-				return len(s.GetEntries())+len(s.GetRetries())+len(before.GetEntries())+len(before.GetRetries()) > 0
+				return t.inTheWay(s)
 			}
 		}
 	}
@@ -103,8 +102,19 @@ func (t *trial) blocked(at time.Time) bool {
 	return t.h.inFault(at)
 }
 
+// inTheWay says whether the state that a skip was written in has an attempt without its record, or one
+// that is owed.
+func (t *trial) inTheWay(s state) bool {
+	for _, e := range s.GetEntries() {
+		if !t.recorded(e, s.token(e), s.revision) {
+			return true
+		}
+	}
+	return len(s.GetRetries()) > 0
+}
+
 // duplicates is C02. A firing has no more starts than attempts, each attempt has one start, and a
-// further attempt follows only one that was recorded as lost.
+// further attempt follows only one that was recorded as lost or failed.
 // Guarantee: G1, G2. Evidence: start lines, with nonces that the commands drew, against the definition.
 func (t *trial) duplicates(*Judgement) int {
 	firings, attempts := map[string]int{}, map[string]Line{}
@@ -124,13 +134,18 @@ func (t *trial) duplicates(*Judgement) int {
 			continue
 		}
 		if n, err := strconv.Atoi(s.Attempt); err == nil && n > 1 {
-			if before := t.attemptOf(s.Firing, n-1); before != "" && before != "LOST" {
-				t.report("C02", s.Wall(), s.Firing, "a further attempt after a lost one only", "the record's line of attempt "+strconv.Itoa(n-1),
+			if before := t.attemptOf(s.Firing, n-1); before != "" && !triedAgain(before) {
+				t.report("C02", s.Wall(), s.Firing, "a further attempt after a lost or failed one only", "the record's line of attempt "+strconv.Itoa(n-1),
 					"attempt %d of %s started on %s, and attempt %d is %s", n, s.Firing, s.Node, n-1, before)
 			}
 		}
 	}
 	return len(t.starts)
+}
+
+// triedAgain says whether a further attempt may follow one that ended so.
+func triedAgain(verdict string) bool {
+	return verdict == "LOST" || verdict == "FAILED" || verdict == "TIMED_OUT"
 }
 
 // attemptOf is how an attempt ended, as the record of its firing says; "" when there is none.

@@ -29,6 +29,7 @@ func (t *trial) steps(*Judgement) int {
 		}
 		t.oneAtATime(s)
 		t.entering(before, s)
+		t.owing(before, s)
 	}
 	t.locksAreGrants()
 	t.recordsAreEnds()
@@ -93,6 +94,20 @@ func (t *trial) oneAtATime(s state) {
 	}
 	for _, r := range s.GetRetries() {
 		promise(r.GetFiring(), r.GetSlot())
+	}
+}
+
+// owing: a further attempt is owed only after one that was lost or failed.
+func (t *trial) owing(a, b state) {
+	for _, r := range b.GetRetries() {
+		if a.State != nil && a.owed(r.GetFiring()) != nil {
+			continue
+		}
+		past := r.GetPast()
+		if n := len(past); n == 0 || !triedAgain(verdictOf(past[n-1].GetVerdict())) || past[n-1].GetNumber()+1 != r.GetAttempt() {
+			t.step(b.at, b.revision, firingOf(t.uid, r.GetFiring()), "a retry of what was lost or failed", "attempt %d of %s is owed, and the %d before it do not ask for it",
+				r.GetAttempt(), firingOf(t.uid, r.GetFiring()), n)
+		}
 	}
 }
 

@@ -32,6 +32,9 @@ type ended struct {
 	by              string // where it stands
 }
 
+// byRange is where what was not run stands.
+const byRange = "a range of the job's state"
+
 // report notes a finding of a check against the job.
 func (t *trial) report(check string, at time.Time, firing, want, evidence, what string, a ...any) {
 	t.found = append(t.found, Finding{
@@ -121,10 +124,19 @@ func (w *written) of(uid string) *written {
 	if w == nil {
 		return nil
 	}
-	of := &written{triggers: w.triggers}
+	of := &written{}
+	var next int64 // the revision at which a later uid took the name
 	for _, d := range w.definitions {
-		if d.GetUid() == uid {
+		switch {
+		case d.GetUid() == uid:
 			of.definitions = append(of.definitions, d)
+		case len(of.definitions) > 0 && next == 0:
+			next = d.revision
+		}
+	}
+	for _, k := range w.triggers { // their keys name the job alone
+		if len(of.definitions) > 0 && k.revision >= of.definitions[0].revision && (next == 0 || k.revision < next) {
+			of.triggers = append(of.triggers, k)
 		}
 	}
 	for _, s := range w.states {
@@ -205,13 +217,13 @@ func (t *trial) collect() map[time.Time][]ended {
 	}
 	for _, r := range t.runs {
 		if !r.Instant.IsZero() && r.Verdict != "" {
-			give(r.Instant, ended{r.Verdict, r.Reason, r.Firing, "record"})
+			give(r.Instant, ended{r.Verdict, r.Reason, r.Firing, "its record"})
 		}
 	}
 	cover := func(verdict, reason string, first, last time.Time) {
 		i, _ := slices.BinarySearchFunc(t.due, first, func(d instant, at time.Time) int { return d.at.Compare(at) })
 		for ; i < len(t.due) && !t.due[i].at.After(last); i++ {
-			give(t.due[i].at, ended{verdict, reason, "", "range"})
+			give(t.due[i].at, ended{verdict, reason, "", byRange})
 		}
 	}
 	if t.shown != nil {
@@ -232,7 +244,7 @@ func (t *trial) collect() map[time.Time][]ended {
 	}
 	for seconds, r := range newest {
 		last := r.last()
-		give(time.Unix(seconds, 0).UTC(), ended{verdictOf(last.GetVerdict()), reasonOf(last.GetReason()), firingOf(t.uid, r.GetFiring()), "etcd"})
+		give(time.Unix(seconds, 0).UTC(), ended{verdictOf(last.GetVerdict()), reasonOf(last.GetReason()), firingOf(t.uid, r.GetFiring()), "its record in etcd's log"})
 	}
 	covered := map[string]time.Time{} // how far a range was followed
 	for _, s := range t.etcd.states {
