@@ -52,13 +52,22 @@ func (r Range) alike(o Range) bool {
 	return r.Trigger == "" && o.Trigger == "" && r.Verdict == o.Verdict && r.Reason == o.Reason
 }
 
-// accountBetween accounts the instants in (after, through] alike, by arithmetic. It returns the range
-// it made, whose Count is 0 if there are none.
-func (s *State) accountBetween(t *cron.Timetable, after, through time.Time, v Verdict, why Reason) Range {
-	r := between(t, after, through)
-	r.Verdict, r.Reason = v, why
-	s.account(t, r)
-	return r
+// accountBetween accounts the instants in (after, through] alike, by arithmetic, except those that the
+// calendars exclude: they are SKIPPED(excluded by calendar) whatever becomes of the others. It returns how
+// many there were of each.
+func (s *State) accountBetween(view *View, after, through time.Time, v Verdict, why Reason) (accounted, excluded int64) {
+	view.Excluded.runs(view.Timetable, after, through, func(r Range, out bool) bool {
+		if out {
+			r.Verdict, r.Reason = Skipped, ReasonExcluded
+			excluded += r.Count
+		} else {
+			r.Verdict, r.Reason = v, why
+			accounted += r.Count
+		}
+		s.account(view.Timetable, r)
+		return true
+	})
+	return accounted, excluded
 }
 
 // accountTrigger accounts a triggered firing that is not granted.

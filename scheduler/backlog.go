@@ -5,26 +5,31 @@ import (
 )
 
 // adoptLate decides about every instant that was found late, in one write, by arithmetic: the newest
-// one that the catch-up policy would still run becomes the backlog, and all others are MISSED. The
+// one that the catch-up policy would still run becomes the backlog, and all others are MISSED, or SKIPPED if a calendar excludes them. The
 // order of their reasons is the order of their age: outside the window, past the start deadline,
 // given up for a newer one. The cursor moves past them, so that on-time instants never queue behind.
 func (p *planner) adoptLate() *Decision {
 	job, table := p.v.Job, p.v.Timetable
-	newest := lastDue(job, table, p.s.Cursor, p.at.Add(-OnTime-1))
+	newest := p.lastLate()
 	if newest.IsZero() {
 		return nil
 	}
 	d := Decision{First: table.Next(p.s.Cursor), Last: newest}
-	miss := func(r Range) {
-		if r.Count > 0 {
-			d.Instants += r.Count
-			d.Verdict, d.Reason = r.Verdict, r.Reason
+	missed := func(n int64, why Reason) {
+		if n > 0 {
+			d.Instants += n
+			d.Verdict, d.Reason = Missed, why
 		}
+	}
+	miss := func(after, through time.Time, why Reason) {
+		n, excluded := p.s.accountBetween(&p.v, after, through, Missed, why)
+		missed(n, why)
+		d.Excluded += excluded
 	}
 	if b := p.s.Backlog; b != nil { // one that waits is given up for a newer one
 		r := Range{Verdict: Missed, Reason: p.whyGivenUp(*b), First: b.First, Last: b.Last, Count: b.Count}
 		p.s.account(table, r)
-		miss(r)
+		missed(r.Count, r.Reason)
 		p.s.Backlog = nil
 		d.First = b.First
 	}
@@ -34,7 +39,7 @@ func (p *planner) adoptLate() *Decision {
 		for _, edge := range p.edges() {
 			if old := lastDue(job, table, after, edge.before); !old.IsZero() {
 				old = earlier(old, newest)
-				miss(p.s.accountBetween(table, after, old, Missed, edge.why))
+				miss(after, old, edge.why)
 				after = old
 			}
 		}
@@ -43,11 +48,20 @@ func (p *planner) adoptLate() *Decision {
 			newest = newest.Add(-time.Second)
 		}
 	}
-	miss(p.s.accountBetween(table, after, newest, Missed, ReasonCatchUp))
+	miss(after, newest, ReasonCatchUp)
 	p.s.Cursor = kept.Last
 	out := p.decide(KindMiss)
-	out.First, out.Last, out.Instants, out.Verdict, out.Reason = d.First, d.Last, d.Instants, d.Verdict, d.Reason
+	out.First, out.Last, out.Instants, out.Excluded, out.Verdict, out.Reason = d.First, d.Last, d.Instants, d.Excluded, d.Verdict, d.Reason
 	return out
+}
+
+// lastLate is the newest instant that was found late and that the calendars do not exclude, or zero.
+func (p *planner) lastLate() time.Time {
+	late := lastDue(p.v.Job, p.v.Timetable, p.s.Cursor, p.at.Add(-OnTime-1))
+	if late.IsZero() {
+		return late
+	}
+	return p.v.Excluded.last(p.v.Timetable, p.s.Cursor, late)
 }
 
 // edge is an age beyond which an instant is not run any more, and why.

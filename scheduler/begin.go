@@ -54,19 +54,52 @@ func (p *planner) startDue() *Decision {
 		}
 		return p.refuseTrigger(*trigger, KindSkip, Skipped, ReasonOverlap, blame)
 	}
-	p.s.Cursor = instant
+	excluded := p.pass(instant)
 	if free {
-		return p.beginInstant(instant, due)
+		d := p.beginInstant(instant, due)
+		d.Excluded = excluded
+		return d
 	}
 	p.s.account(p.v.Timetable, Range{Verdict: Skipped, Reason: ReasonOverlap, First: instant, Last: instant, Count: 1})
 	d := p.about(p.decide(KindSkip), instant)
-	d.Verdict, d.Reason, d.Blame = Skipped, ReasonOverlap, blame
+	d.Verdict, d.Reason, d.Blame, d.Excluded = Skipped, ReasonOverlap, blame, excluded
 	return d
 }
 
-// nextDue is the oldest undecided instant and when it is due, if that is not in the future.
+// pass moves the cursor to an instant that gets its verdict, and accounts those before it, which the
+// calendars exclude. It returns how many they are.
+func (p *planner) pass(instant time.Time) (excluded int64) {
+	if p.v.Excluded != nil {
+		_, excluded = p.s.accountBetween(&p.v, p.s.Cursor, instant.Add(-time.Second), Skipped, ReasonExcluded)
+	}
+	p.s.Cursor = instant
+	return excluded
+}
+
+// skipExcluded decides the excluded instants that have waited for ExcludedAfter: nothing came that their
+// verdict could ride on.
+func (p *planner) skipExcluded() *Decision {
+	if p.v.Excluded == nil {
+		return nil
+	}
+	oldest := p.v.Timetable.Next(p.s.Cursor)
+	if oldest.IsZero() || !p.v.Excluded.Excludes(oldest) {
+		return nil
+	}
+	if due := oldest.Add(ExcludedAfter); due.After(p.at) {
+		p.wakeBy(due)
+		return nil
+	}
+	r := p.s.passExcluded(&p.v, p.at)
+	d := p.decide(KindSkip)
+	d.Instants, d.First, d.Last, d.Verdict, d.Reason = r.Count, r.First, r.Last, Skipped, ReasonExcluded
+	return d
+}
+
+// nextDue is the oldest undecided instant that is not excluded, and when it is due, if that is not in the
+// future.
 func (p *planner) nextDue() (instant, due time.Time) {
-	instant = p.v.Timetable.Next(p.s.Cursor)
+	instant = p.v.Excluded.Next(p.v.Timetable, p.s.Cursor)
 	if instant.IsZero() {
 		return time.Time{}, time.Time{}
 	}
@@ -105,10 +138,10 @@ func (p *planner) missInstant(instant, due time.Time) *Decision {
 		p.wakeBy(due.Add(deadline + 1))
 		return nil
 	}
-	p.s.Cursor = instant
+	excluded := p.pass(instant)
 	p.s.account(p.v.Timetable, Range{Verdict: Missed, Reason: ReasonStartDeadline, First: instant, Last: instant, Count: 1})
 	d := p.about(p.decide(KindMiss), instant)
-	d.Verdict, d.Reason = Missed, ReasonStartDeadline
+	d.Verdict, d.Reason, d.Excluded = Missed, ReasonStartDeadline, excluded
 	return d
 }
 

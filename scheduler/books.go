@@ -25,8 +25,11 @@ func CloseBooks(v View, now Reading, reason Reason) State {
 		s.account(v.Timetable, Range{Verdict: Skipped, Reason: why, First: b.First, Last: b.Last, Count: b.Count})
 		s.Backlog = nil
 	}
+	if v.Job.Paused {
+		v.Excluded = nil // a pause may last for longer than former versions of calendars are kept
+	}
 	if !cutBooks {
-		s.accountBetween(v.Timetable, s.Cursor, at, Skipped, why)
+		s.accountBetween(&v, s.Cursor, at, Skipped, why)
 	}
 	if whole := wholeSecond(at); whole.After(s.Cursor) {
 		s.Cursor = whole
@@ -68,13 +71,52 @@ func (s *State) knows(f Firing) bool {
 }
 
 // Unaccounted counts the instants due more than OnTime ago that no decision covers. A backlog is
-// covered by the decision that made it, and a pause covers its instants until it ends.
+// covered by the decision that made it, a pause covers its instants until it ends, and calendars cover
+// theirs: they are accounted together, with the next one that is not excluded or within ExcludedAfter.
 func Unaccounted(v View, now Reading) int64 {
 	if v.Job.Tombstone() || v.Job.Paused {
 		return 0
 	}
 	late := lastDue(v.Job, v.Timetable, v.State.Cursor, now.Wall.Add(-OnTime-1))
-	return between(v.Timetable, v.State.Cursor, late).Count
+	var n int64
+	v.Excluded.runs(v.Timetable, v.State.Cursor, late, func(r Range, excluded bool) bool {
+		if !excluded {
+			n += r.Count
+		}
+		return true
+	})
+	return n
+}
+
+// ShowExcluded is the state as people are shown it: with the instants up to now accounted that the calendars
+// exclude, if nothing else is due before them. They will be written with the next decision (ExcludedAfter),
+// which no reader should have to know.
+func ShowExcluded(v View, now time.Time) State {
+	s := v.State.clone()
+	if v.Excluded == nil || v.Job.Tombstone() || v.Job.Paused {
+		return s
+	}
+	s.passExcluded(&v, now)
+	return s
+}
+
+// passExcluded accounts the excluded instants that follow the cursor directly, up to now, and moves the
+// cursor past them. It returns the range they make; its Count is 0 if there are none.
+func (s *State) passExcluded(v *View, now time.Time) (passed Range) {
+	v.Excluded.runs(v.Timetable, s.Cursor, now, func(r Range, excluded bool) bool {
+		if !excluded {
+			return false
+		}
+		r.Verdict, r.Reason = Skipped, ReasonExcluded
+		s.account(v.Timetable, r)
+		if passed.Count == 0 {
+			passed.First = r.First
+		}
+		passed.Last, passed.Count = r.Last, passed.Count+r.Count
+		s.Cursor = r.Last
+		return true
+	})
+	return passed
 }
 
 // instant is the latest instant that may be decided about: the member's wall clock, or less if that

@@ -66,6 +66,9 @@ func (d Decision) String() string {
 		b.WriteString([]string{" because of ", ", "}[min(i, 1)])
 		b.WriteString(blame.Firing.String())
 	}
+	if d.Excluded > 0 {
+		fmt.Fprintf(&b, " after %d excluded", d.Excluded)
+	}
 	if len(d.Folded) > 0 {
 		fmt.Fprintf(&b, " fold %d", len(d.Folded))
 	}

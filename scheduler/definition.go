@@ -71,7 +71,7 @@ func (j Job) SameDefinition(o Job) bool {
 }
 
 // ClosesBooks says whether the step from old to new is one that closes the books of what is due:
-// the schedule, its zone, bounds or jitter change, or the job is paused, resumed or deleted. Other
+// the schedule, its zone, calendars, bounds or jitter change, or the job is paused, resumed or deleted. Other
 // edits keep the cursor, and instants already due run under the new definition.
 func ClosesBooks(old, new Job) bool {
 	return old.Paused != new.Paused || old.Tombstone() != new.Tombstone() || !old.Schedule.same(new.Schedule)
@@ -85,7 +85,13 @@ func (s Schedule) Spec() cron.Spec {
 func (s Schedule) same(o Schedule) bool {
 	origin := s.Every == 0 || s.Origin.IsZero() || o.Origin.IsZero() || s.Origin.Equal(o.Origin)
 	return slices.Equal(s.Cron, o.Cron) && s.Every == o.Every && origin && s.TimeZone == o.TimeZone && s.Jitter == o.Jitter &&
+		sameNames(s.Exclude, o.Exclude) &&
 		slices.EqualFunc(s.At, o.At, time.Time.Equal) && s.Start.Equal(o.Start) && s.End.Equal(o.End)
+}
+
+// sameNames says whether both name the same calendars; their order has no meaning.
+func sameNames(a, b []string) bool {
+	return slices.Equal(a, b) || slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 func (e Executable) same(o Executable) bool {

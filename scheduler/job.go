@@ -60,6 +60,9 @@ type Schedule struct {
 	// Jitter is the most a start is put off, spread by hash over the firings; it never passes the
 	// next instant. At most 24 h.
 	Jitter time.Duration
+	// Exclude names calendars of the job's namespace, at most MaxExclude: an instant that one of them
+	// excludes is SKIPPED(excluded by calendar). Triggers are not excluded.
+	Exclude []string
 }
 
 // Executable says what an attempt runs: exactly one of its fields is set.

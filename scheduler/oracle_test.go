@@ -11,14 +11,18 @@ func (w *world) book(d Decision, before State) {
 			w.ended(d.Firing, d.Verdict, d.Reason)
 		}
 	}
-	decided := int64(0)
+	decided, excluded := int64(0), int64(0)
 	passed := instants(w.table, before.Cursor, next.Cursor)
 	if b := before.Backlog; b != nil && (next.Backlog == nil || !next.Backlog.Last.Equal(b.Last)) {
 		passed = append([]time.Time{b.Last}, passed...)
 	}
 	for _, i := range passed {
 		f := At(w.job.UID, i)
+		fromBacklog := before.Backlog != nil && before.Backlog.Last.Equal(i)
 		switch {
+		case w.excludes(i) && !fromBacklog: // whatever is decided: it never runs, and waits for nothing
+			w.ended(f, Skipped, ReasonExcluded)
+			excluded++
 		case d.Kind == KindBegin && d.Firing == f:
 			decided++
 		case next.Backlog != nil && next.Backlog.Last.Equal(i):
@@ -32,8 +36,11 @@ func (w *world) book(d Decision, before State) {
 			w.fail("%s passes over %s", d, i)
 		}
 	}
-	if decided != d.Instants {
-		w.fail("%s says that it decides %d instants, it decides %d", d, d.Instants, decided)
+	if d.Reason == ReasonExcluded {
+		decided, excluded = decided+excluded, 0
+	}
+	if decided != d.Instants || excluded != d.Excluded {
+		w.fail("%s says that it decides %d and %d excluded instants, it decides %d and %d", d, d.Instants, d.Excluded, decided, excluded)
 	}
 	for _, p := range promises(before) {
 		if next.knows(p.firing) {

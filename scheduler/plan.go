@@ -17,6 +17,10 @@ const (
 	FoldAfter = 10 * time.Second
 	// EndingWait is how long the overlap decision waits for a Finish that is on its way.
 	EndingWait = time.Second
+	// ExcludedAfter is how long an excluded instant may wait for its verdict to ride on that of the next
+	// one that is not excluded. It is far below CalendarMemory, and far above what would cost a job of
+	// every second a write for each night's second.
+	ExcludedAfter = time.Hour
 	// SweepAfter is how long a settled tombstone stays.
 	SweepAfter = time.Hour
 )
@@ -25,6 +29,7 @@ const (
 type View struct {
 	Job       Job
 	Timetable *cron.Timetable // compiled from Job.Schedule; nil under a tombstone
+	Excluded  *Exclusion      // by the calendars that Job.Schedule names; nil for none
 	State     State
 	// StateRevision is the mod revision State was read or written at: what the next write compares.
 	StateRevision int64
@@ -98,7 +103,9 @@ type Decision struct {
 	Slot    int    // of begin and lose
 	// Instants is how many scheduled instants get their attempt or their verdict by it; those that it
 	// only puts into the backlog do not count yet. First and Last bound all that it is about.
-	Instants    int64
+	Instants int64
+	// Excluded is how many instants before them get their verdict in passing: the calendars exclude them.
+	Excluded    int64
 	First, Last time.Time
 	Verdict     Verdict // of skip, miss and lose; of the newest instants if they have several reasons
 	Reason      Reason

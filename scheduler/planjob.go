@@ -17,7 +17,7 @@ import (
 //	tombstone  lose → end retries → fold at once → drop triggers → sweep
 //	paused     lose → end retries → skip triggers → fold
 //	else       lose → end retries → grant a retry → miss triggers → adopt late instants
-//	           → begin or skip what is due → give up backlog → draw from backlog → fold
+//	           → begin or skip what is due → give up backlog → draw from backlog → skip excluded → fold
 //	ends only  lose → end retries → fold (under a tombstone: at once → sweep)
 func PlanJob(v View, now Reading) Plan {
 	var p planner // it stays on the stack: a member plans each job several times for each firing
@@ -45,25 +45,26 @@ const (
 	stepStartDue
 	stepGiveUpBacklog
 	stepDrawBacklog
+	stepSkipExcluded
 	stepFold
 	stepFoldNow
 	stepSweep
 )
 
 // stepsOf are the steps of a call in their order.
-func stepsOf(v *View) [9]step {
+func stepsOf(v *View) [10]step {
 	switch {
 	case v.Job.Tombstone() && v.EndsOnly:
-		return [9]step{stepLose, stepEndRetries, stepFoldNow, stepSweep}
+		return [10]step{stepLose, stepEndRetries, stepFoldNow, stepSweep}
 	case v.Job.Tombstone():
-		return [9]step{stepLose, stepEndRetries, stepFoldNow, stepDropTriggers, stepSweep}
+		return [10]step{stepLose, stepEndRetries, stepFoldNow, stepDropTriggers, stepSweep}
 	case v.EndsOnly:
-		return [9]step{stepLose, stepEndRetries, stepFold}
+		return [10]step{stepLose, stepEndRetries, stepFold}
 	case v.Job.Paused:
-		return [9]step{stepLose, stepEndRetries, stepSkipTriggers, stepFold}
+		return [10]step{stepLose, stepEndRetries, stepSkipTriggers, stepFold}
 	}
-	return [9]step{stepLose, stepEndRetries, stepGrantRetry, stepMissTriggers, stepAdoptLate,
-		stepStartDue, stepGiveUpBacklog, stepDrawBacklog, stepFold}
+	return [10]step{stepLose, stepEndRetries, stepGrantRetry, stepMissTriggers, stepAdoptLate,
+		stepStartDue, stepGiveUpBacklog, stepDrawBacklog, stepSkipExcluded, stepFold}
 }
 
 func (p *planner) take(s step) *Decision {
@@ -88,6 +89,8 @@ func (p *planner) take(s step) *Decision {
 		return p.giveUpBacklog()
 	case stepDrawBacklog:
 		return p.drawBacklog()
+	case stepSkipExcluded:
+		return p.skipExcluded()
 	case stepFold:
 		return p.fold()
 	case stepFoldNow:

@@ -45,6 +45,7 @@ func TestRandomWorldsDecideEveryFiringOnce(t *testing.T) {
 	for _, what := range []string{
 		"begin", "skip", "miss", "lose", "fold", "sweep", "retry", "draw", "ride along",
 		"SKIPPED(overlap)", "SKIPPED(paused)", "MISSED(catch-up policy)", "MISSED(window)", "MISSED(start deadline)",
+		"SKIPPED(excluded by calendar)", "excluded in passing",
 	} {
 		if saw[what] < 10 {
 			t.Errorf("the worlds are empty: %d times %s, of %v", saw[what], what, saw)
@@ -116,6 +117,9 @@ func (w *world) settle() {
 			w.fail("%d instants are unaccounted for", n)
 		}
 	}
+	if oldest := w.table.Next(w.state.Cursor); !w.job.Tombstone() && !oldest.IsZero() && !w.at().Before(oldest.Add(ExcludedAfter)) {
+		w.fail("%s still has no verdict", oldest)
+	}
 	for _, trigger := range w.triggers {
 		if trigger.Requested.Before(w.at().Add(-time.Minute)) {
 			w.fail("trigger %s still waits", trigger.ID)
@@ -164,6 +168,7 @@ func (w *world) actions() []action {
 		{"the clock may be ahead", func() { w.behind = time.Duration(rng.IntN(2)) * time.Duration(rng.Int64N(int64(4*time.Second))) }},
 		{"the policy is edited", w.editPolicy},
 		{"the schedule is edited", w.editSchedule},
+		{"the calendar is changed", w.amend},
 		{"the job is paused or resumed", func() { w.edit(ReasonPaused, func(j *Job) { j.Paused = !j.Paused }) }},
 		{"the job is deleted", func() {
 			if rng.IntN(12) == 0 && !w.job.Tombstone() {
@@ -310,7 +315,11 @@ func (w *world) bookClosing(before, next State, reason Reason) {
 		w.ended(At(w.job.UID, b.Last), Skipped, why)
 	}
 	for _, i := range instants(w.table, before.Cursor, w.at()) {
-		w.ended(At(w.job.UID, i), Skipped, why)
+		if w.excludes(i) && !w.job.Paused {
+			w.ended(At(w.job.UID, i), Skipped, ReasonExcluded)
+		} else {
+			w.ended(At(w.job.UID, i), Skipped, why)
+		}
 	}
 	if next.Backlog != nil || next.Cursor.Before(wholeSecond(w.at())) {
 		w.fail("the books are still open: %+v", next)
@@ -366,6 +375,9 @@ func randomSchedule(rng *rand.Rand) Schedule {
 		s.Cron = []string{"* * * * *"}
 		s.At = []time.Time{epoch.Add(1000 * time.Second), epoch.Add(50 * time.Hour)}
 		s.End = epoch.Add(60 * time.Hour)
+	}
+	if rng.IntN(2) == 0 {
+		s.Exclude = []string{"closed"}
 	}
 	s.Jitter = time.Duration(rng.IntN(3)) * time.Duration(rng.IntN(40000)) * time.Millisecond
 	return s

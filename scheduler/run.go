@@ -25,6 +25,7 @@ const (
 	ReasonPaused   Reason = "paused"
 	ReasonEdited   Reason = "edited"
 	ReasonDeleted  Reason = "deleted"
+	ReasonExcluded Reason = "excluded by calendar"
 	ReasonCanceled Reason = "canceled" // a waiting trigger or pending retry that was cancelled
 
 	ReasonCatchUp       Reason = "catch-up policy"

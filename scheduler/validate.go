@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -104,17 +103,12 @@ func printable(s string) bool {
 
 func (c *checker) schedule(s Schedule) {
 	if _, err := cron.Compile(s.Spec()); err != nil {
-		var list cron.Errors
-		if !errors.As(err, &list) {
-			c.wrong("schedule", "", err.Error(), "")
-		}
-		for _, e := range list {
-			c.wrong(strings.TrimSuffix("schedule."+e.Field, "."), e.Value, e.Problem, e.Remedy)
-		}
+		c.cronErrors("schedule.", err)
 	}
 	if s.Jitter < 0 || s.Jitter > MaxJitter {
 		c.wrong("schedule.jitter", s.Jitter.String(), "is out of range", "use 0s to 24h")
 	}
+	c.exclude(s.Exclude)
 }
 
 func (c *checker) run(e Executable) {
@@ -240,7 +234,7 @@ func (j Job) textBytes() int {
 			n += len(key) + len(value)
 		}
 	}
-	for _, text := range slices.Concat(j.Schedule.Cron, j.Target.Prefer) {
+	for _, text := range slices.Concat(j.Schedule.Cron, j.Schedule.Exclude, j.Target.Prefer) {
 		n += len(text)
 	}
 	if c := j.Run.Command; c != nil {

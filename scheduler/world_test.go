@@ -81,6 +81,10 @@ type world struct {
 	room     bool
 	behind   time.Duration // how far NotBeyond is behind the wall clock
 
+	calendar  Calendar          // "closed" in the job's namespace
+	judged    []CalendarVersion // all it has ever said, for the oracle
+	calendars *Calendars
+
 	attempts map[Firing]int
 	slotOf   map[Firing]int
 	done     map[Firing]ending
@@ -97,6 +101,7 @@ func newWorld(t *testing.T, job Job) *world {
 		state: NewState(job, epoch),
 		locks: map[Firing]int64{}, ring: map[int]slot{}, facts: map[Firing]Fact{}, gone: map[Firing]time.Duration{},
 		attempts: map[Firing]int{}, slotOf: map[Firing]int{}, done: map[Firing]ending{}, tally: map[ending]int64{}, saw: map[string]int{},
+		calendars: NewCalendars(),
 	}
 	return w
 }
@@ -108,6 +113,8 @@ func (w *world) view() View {
 	}
 	if w.job.Tombstone() {
 		v.Timetable = nil
+	} else {
+		v.Excluded = w.excluded()
 	}
 	if w.behind > 0 {
 		v.NotBeyond = w.now.Wall.Add(-w.behind)
@@ -256,6 +263,9 @@ func (w *world) note(d Decision) {
 	}
 	if len(d.Folded) > 0 && d.Kind != KindFold {
 		w.saw["ride along"]++
+	}
+	if d.Excluded > 0 {
+		w.saw["excluded in passing"]++
 	}
 	if d.Reason != "" {
 		w.saw[fmt.Sprintf("%s(%s)", d.Verdict, d.Reason)]++

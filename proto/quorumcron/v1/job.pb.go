@@ -302,7 +302,8 @@ type Schedule struct {
 	// The most that a start is put off, as a duration: each firing by its own share, found by hash. It
 	// never passes the next instant. Default none; at most 24h.
 	Jitter string `protobuf:"bytes,7,opt,name=jitter,proto3" json:"jitter,omitempty"`
-	// Names of calendars whose days are left out. Not supported yet: refused unless empty.
+	// Names of calendars of the job's namespace, at most 16. An instant that one of them excludes is
+	// SKIPPED(excluded by calendar); triggers are not excluded.
 	Exclude []string `protobuf:"bytes,8,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	// Output only. The anchor of every: instants are origin + k·every. Set when every is first set or
 	// changes.

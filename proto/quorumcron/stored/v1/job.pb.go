@@ -458,7 +458,9 @@ type Schedule struct {
 	// No instant at or after it; absent for no bound.
 	End *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=end,proto3" json:"end,omitempty"`
 	// The most a start is put off, at most 24 h; absent for none.
-	Jitter        *durationpb.Duration `protobuf:"bytes,8,opt,name=jitter,proto3" json:"jitter,omitempty"`
+	Jitter *durationpb.Duration `protobuf:"bytes,8,opt,name=jitter,proto3" json:"jitter,omitempty"`
+	// Names of calendars of the job's namespace, whose times are left out; at most 16.
+	Exclude       []string `protobuf:"bytes,9,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -545,6 +547,13 @@ func (x *Schedule) GetEnd() *timestamppb.Timestamp {
 func (x *Schedule) GetJitter() *durationpb.Duration {
 	if x != nil {
 		return x.Jitter
+	}
+	return nil
+}
+
+func (x *Schedule) GetExclude() []string {
+	if x != nil {
+		return x.Exclude
 	}
 	return nil
 }
@@ -1061,7 +1070,7 @@ const file_quorumcron_stored_v1_job_proto_rawDesc = "" +
 	"\adeleted\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\adeleted\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdf\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf9\x02\n" +
 	"\bSchedule\x12\x12\n" +
 	"\x04cron\x18\x01 \x03(\tR\x04cron\x12/\n" +
 	"\x05every\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05every\x122\n" +
@@ -1070,7 +1079,8 @@ const file_quorumcron_stored_v1_job_proto_rawDesc = "" +
 	"\ttime_zone\x18\x05 \x01(\tR\btimeZone\x120\n" +
 	"\x05start\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12,\n" +
 	"\x03end\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x121\n" +
-	"\x06jitter\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06jitter\"\x8a\x01\n" +
+	"\x06jitter\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06jitter\x12\x18\n" +
+	"\aexclude\x18\t \x03(\tR\aexclude\"\x8a\x01\n" +
 	"\n" +
 	"Executable\x129\n" +
 	"\acommand\x18\x01 \x01(\v2\x1d.quorumcron.stored.v1.CommandH\x00R\acommand\x129\n" +

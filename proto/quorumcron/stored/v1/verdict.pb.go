@@ -129,6 +129,8 @@ const (
 	Reason_REASON_MEMBER_LOST Reason = 15
 	// LOST: granted, and closed by its own member before it was started.
 	Reason_REASON_NEVER_STARTED Reason = 16
+	// SKIPPED: a calendar of the job excluded the instant.
+	Reason_REASON_EXCLUDED Reason = 17
 )
 
 // Enum value maps for Reason.
@@ -151,6 +153,7 @@ var (
 		14: "REASON_LOCK_LOST",
 		15: "REASON_MEMBER_LOST",
 		16: "REASON_NEVER_STARTED",
+		17: "REASON_EXCLUDED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":    0,
@@ -170,6 +173,7 @@ var (
 		"REASON_LOCK_LOST":      14,
 		"REASON_MEMBER_LOST":    15,
 		"REASON_NEVER_STARTED":  16,
+		"REASON_EXCLUDED":       17,
 	}
 )
 
@@ -271,7 +275,7 @@ const file_quorumcron_stored_v1_verdict_proto_rawDesc = "" +
 	"\x10VERDICT_CANCELED\x10\x04\x12\x10\n" +
 	"\fVERDICT_LOST\x10\x05\x12\x13\n" +
 	"\x0fVERDICT_SKIPPED\x10\x06\x12\x12\n" +
-	"\x0eVERDICT_MISSED\x10\a*\xf5\x02\n" +
+	"\x0eVERDICT_MISSED\x10\a*\x8a\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eREASON_OVERLAP\x10\x01\x12\x11\n" +
@@ -290,7 +294,8 @@ const file_quorumcron_stored_v1_verdict_proto_rawDesc = "" +
 	"\x0fREASON_STOPPING\x10\r\x12\x14\n" +
 	"\x10REASON_LOCK_LOST\x10\x0e\x12\x16\n" +
 	"\x12REASON_MEMBER_LOST\x10\x0f\x12\x18\n" +
-	"\x14REASON_NEVER_STARTED\x10\x10BFZDgithub.com/quorumcron/quorumcron/proto/quorumcron/stored/v1;storedv1b\x06proto3"
+	"\x14REASON_NEVER_STARTED\x10\x10\x12\x13\n" +
+	"\x0fREASON_EXCLUDED\x10\x11BFZDgithub.com/quorumcron/quorumcron/proto/quorumcron/stored/v1;storedv1b\x06proto3"
 
 var (
 	file_quorumcron_stored_v1_verdict_proto_rawDescOnce sync.Once
