@@ -2,7 +2,6 @@ package api
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -65,16 +64,10 @@ func (r *reader) schedule(p *quorumcronv1.Schedule) scheduler.Schedule {
 		Start:    r.instant("schedule.start", p.GetStart()),
 		End:      r.instant("schedule.end", p.GetEnd()),
 		Jitter:   r.duration("schedule.jitter", p.GetJitter()),
+		Exclude:  p.GetExclude(),
 	}
 	for i, t := range p.GetAt() {
 		s.At = append(s.At, r.instant(fmt.Sprintf("schedule.at[%d]", i), t))
-	}
-	if len(p.GetExclude()) > 0 {
-		r.note("schedule.exclude", &scheduler.FieldError{
-			Value:   strings.Join(p.GetExclude(), ", "),
-			Problem: "calendars are not supported yet",
-			Remedy:  "leave it out",
-		})
 	}
 	return s
 }
@@ -144,6 +137,7 @@ func definitionToProto(j scheduler.Job) *quorumcronv1.Job {
 			Start:    timestamp(j.Schedule.Start),
 			End:      timestamp(j.Schedule.End),
 			Jitter:   formatDuration(j.Schedule.Jitter),
+			Exclude:  j.Schedule.Exclude,
 		},
 		Run: executableToProto(j.Run),
 		Target: &quorumcronv1.Target{

@@ -163,9 +163,10 @@ func TestConversionsFillEveryField(t *testing.T) {
 		message proto.Message
 		allowed []string
 	}{
-		"job":    {api.JobToProto(view), []string{"job.schedule.exclude"}},
-		"run":    {api.RunToProto(filled[scheduler.Run]()), []string{"run.instant"}}, // triggered: it has none
-		"status": {api.StatusToProto(status, "1.2.3"), nil},
+		"job":      {api.JobToProto(view), nil},
+		"calendar": {api.CalendarToProto(filled[scheduler.Calendar]()), nil},
+		"run":      {api.RunToProto(filled[scheduler.Run]()), []string{"run.instant"}}, // triggered: it has none
+		"status":   {api.StatusToProto(status, "1.2.3"), nil},
 	} {
 		var got []string
 		for _, field := range unset(row.message.ProtoReflect(), name) {

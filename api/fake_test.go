@@ -27,6 +27,7 @@ type fakeNode struct {
 	requests  map[string]scheduler.TriggerRequest // by namespace and id
 	firings   map[string]scheduler.Firing
 	waiting   map[scheduler.Firing]bool
+	calendars map[scheduler.CalendarName]scheduler.Calendar
 	outputs   map[string][]byte // by firing and attempt
 	members   []scheduler.MemberView
 	status    scheduler.ClusterStatus
@@ -50,6 +51,7 @@ func newFakeNode(name string) *fakeNode {
 		name:      name,
 		revision:  100,
 		jobs:      make(map[scheduler.JobName]scheduler.JobView),
+		calendars: make(map[scheduler.CalendarName]scheduler.Calendar),
 		runs:      make(map[scheduler.Firing]scheduler.Run),
 		requests:  make(map[string]scheduler.TriggerRequest),
 		firings:   make(map[string]scheduler.Firing),

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -30,7 +31,7 @@ func (s *jobService) Apply(
 		return nil, fmt.Errorf("apply job %s: %w", job.Name, err)
 	}
 	return &quorumcronv1.JobServiceApplyResponse{
-		Job: s.stored(edit.Job), Change: string(edit.Change), Warnings: edit.Warnings,
+		Job: s.stored(edit), Change: string(edit.Change), Warnings: edit.Warnings,
 	}, nil
 }
 
@@ -88,8 +89,12 @@ func badRevision(revision int64) []scheduler.FieldError {
 }
 
 // stored shows a job as an edit left it.
-func (s *jobService) stored(j scheduler.Job) *quorumcronv1.Job {
-	return JobToProto(scheduler.JobView{Job: j})
+func (s *jobService) stored(e scheduler.Edit) *quorumcronv1.Job {
+	v := scheduler.JobView{Job: e.Job}
+	if !e.Next.IsZero() {
+		v.Next = []time.Time{e.Next}
+	}
+	return JobToProto(v)
 }
 
 func (s *jobService) Get(
@@ -156,7 +161,7 @@ func (s *jobService) Pause(
 	if err != nil {
 		return nil, fmt.Errorf("pause job %s: %w", name, err)
 	}
-	return &quorumcronv1.JobServicePauseResponse{Job: s.stored(edit.Job), Change: string(edit.Change)}, nil
+	return &quorumcronv1.JobServicePauseResponse{Job: s.stored(edit), Change: string(edit.Change)}, nil
 }
 
 func (s *jobService) Resume(
@@ -171,7 +176,7 @@ func (s *jobService) Resume(
 		return nil, fmt.Errorf("resume job %s: %w", name, err)
 	}
 	return &quorumcronv1.JobServiceResumeResponse{
-		Job: s.stored(edit.Job), Change: string(edit.Change), Warnings: edit.Warnings,
+		Job: s.stored(edit), Change: string(edit.Change), Warnings: edit.Warnings,
 	}, nil
 }
 

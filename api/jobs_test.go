@@ -93,7 +93,7 @@ func TestApplyAnswersEveryErrorAtOnce(t *testing.T) {
 		Job: &quorumcronv1.Job{
 			Name: "report",
 			Schedule: &quorumcronv1.Schedule{
-				Every: "7d", Jitter: "soon", Exclude: []string{"holidays"},
+				Every: "7d", Jitter: "soon", Exclude: []string{"Holidays"},
 				At: []*timestamppb.Timestamp{timestamppb.New(noon), {Seconds: 1 << 60}}, Start: &timestamppb.Timestamp{Nanos: -1},
 			},
 			Policy: &quorumcronv1.Policy{
@@ -105,7 +105,7 @@ func TestApplyAnswersEveryErrorAtOnce(t *testing.T) {
 	for field, part := range map[string]string{
 		"schedule.every":        `"168h"`,
 		"schedule.jitter":       `"soon" is not a duration`,
-		"schedule.exclude":      "not supported yet",
+		"schedule.exclude[0]":   "is not a name",
 		"schedule.at[1]":        "years 1 and 9999",
 		"schedule.start":        "RFC 3339",
 		"policy.timeout":        `"10 m"`,

@@ -74,6 +74,17 @@ type Vitals interface {
 	Alive() error
 }
 
+// Calendars edits and reads calendars. Revisions are as in Editor.
+type Calendars interface {
+	// ApplyCalendar stores what the present version says, with name and description.
+	ApplyCalendar(ctx context.Context, c scheduler.Calendar, expectedRevision int64) (scheduler.CalendarEdit, error)
+	// DeleteCalendar is an ErrConflict that names some jobs while the calendar is in use.
+	DeleteCalendar(ctx context.Context, name scheduler.CalendarName, expectedRevision int64) error
+	Calendar(ctx context.Context, name scheduler.CalendarName) (scheduler.Calendar, error)
+	// Calendars reads the next at most q.Limit calendars; fewer means that there are no more.
+	Calendars(ctx context.Context, q scheduler.CalendarQuery) ([]scheduler.Calendar, error)
+}
+
 // Jobs is all about jobs.
 type Jobs interface {
 	Editor
@@ -89,6 +100,7 @@ type Runs interface {
 // Node is all that the server needs of its member, when one value has it all, as package node's does.
 type Node interface {
 	Jobs
+	Calendars
 	Runs
 	Cluster
 	Vitals

@@ -11,12 +11,22 @@ import (
 
 // jobName reads the job that a request names.
 func jobName(namespace, name string) (scheduler.JobName, []scheduler.FieldError) {
+	return named("job", namespace, name)
+}
+
+// calendarName reads the calendar that a request names.
+func calendarName(namespace, name string) (scheduler.CalendarName, []scheduler.FieldError) {
+	n, errs := named("calendar", namespace, name)
+	return scheduler.CalendarName(n), errs
+}
+
+func named(noun, namespace, name string) (scheduler.JobName, []scheduler.FieldError) {
 	n, errs := namespaceOf(namespace)
 	if n == "" {
 		n = DefaultNamespace
 	}
 	if name == "" {
-		errs = append(errs, scheduler.FieldError{Field: "name", Problem: "is missing", Remedy: "name the job"})
+		errs = append(errs, scheduler.FieldError{Field: "name", Problem: "is missing", Remedy: "name the " + noun})
 	} else if !properName(name) {
 		errs = append(errs, badName("name", name))
 	}

@@ -46,8 +46,9 @@ func cut[M proto.Message](page []M, size int) (kept []M, more bool) {
 // Page tokens are opaque to clients. What they hold is a place in the order, so that nothing is kept
 // between two pages, and entries that come and go shift nothing.
 const (
-	jobToken = "j1 "
-	runToken = "r1 "
+	jobToken      = "j1 "
+	runToken      = "r1 "
+	calendarToken = "c1 "
 )
 
 func encodeToken(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
@@ -67,14 +68,24 @@ func badToken(token string) []scheduler.FieldError {
 	}}
 }
 
-// afterJob is the token of the page after the job n.
-func afterJob(n scheduler.JobName) string { return encodeToken(jobToken + n.String()) }
+// afterJob and afterCalendar are the token of the page after n.
+func afterJob(n scheduler.JobName) string           { return encodeToken(jobToken + n.String()) }
+func afterCalendar(n scheduler.CalendarName) string { return encodeToken(calendarToken + n.String()) }
 
 func jobPlace(token, namespace string) (scheduler.JobName, []scheduler.FieldError) {
+	return namedPlace(jobToken, token, namespace)
+}
+
+func calendarPlace(token, namespace string) (scheduler.CalendarName, []scheduler.FieldError) {
+	n, errs := namedPlace(calendarToken, token, namespace)
+	return scheduler.CalendarName(n), errs
+}
+
+func namedPlace(kind, token, namespace string) (scheduler.JobName, []scheduler.FieldError) {
 	if token == "" {
 		return scheduler.JobName{}, nil
 	}
-	s, ok := decodeToken(jobToken, token)
+	s, ok := decodeToken(kind, token)
 	ns, name, both := strings.Cut(s, "/")
 	if !ok || !both || (namespace != "" && ns != namespace) {
 		return scheduler.JobName{}, badToken(token)

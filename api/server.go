@@ -37,13 +37,14 @@ const (
 	healthEvery = time.Second
 )
 
-// Config is what a server is made of. Jobs, Runs, Cluster, Vitals and Member are required; package node's
-// Node is the first four.
+// Config is what a server is made of. Jobs, Calendars, Runs, Cluster, Vitals and Member are required;
+// package node's Node is the first five.
 type Config struct {
-	Jobs    Jobs
-	Runs    Runs
-	Cluster Cluster
-	Vitals  Vitals
+	Jobs      Jobs
+	Calendars Calendars
+	Runs      Runs
+	Cluster   Cluster
+	Vitals    Vitals
 	// Member is the name of the member that this server belongs to: output of its attempts is here.
 	Member string
 	// Forwarder fetches output from other members; nil means that only recorded tails of their runs show.
@@ -68,8 +69,8 @@ type Server struct {
 // New makes a server; it starts nothing. The error names what is missing in cfg.
 func New(cfg Config) (*Server, error) {
 	switch {
-	case cfg.Jobs == nil || cfg.Runs == nil || cfg.Cluster == nil || cfg.Vitals == nil:
-		return nil, errors.New("api: Config needs Jobs, Runs, Cluster and Vitals")
+	case cfg.Jobs == nil || cfg.Calendars == nil || cfg.Runs == nil || cfg.Cluster == nil || cfg.Vitals == nil:
+		return nil, errors.New("api: Config needs Jobs, Calendars, Runs, Cluster and Vitals")
 	case cfg.Member == "":
 		return nil, errors.New("api: Config needs the name of the member")
 	}
@@ -84,6 +85,7 @@ func New(cfg Config) (*Server, error) {
 // made with Options.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	quorumcronv1.RegisterJobServiceServer(r, &jobService{Server: s})
+	quorumcronv1.RegisterCalendarServiceServer(r, &calendarService{Server: s})
 	quorumcronv1.RegisterRunServiceServer(r, &runService{Server: s})
 	quorumcronv1.RegisterClusterServiceServer(r, &clusterService{Server: s})
 	healthv1.RegisterHealthServer(r, &healthService{Server: s})

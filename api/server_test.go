@@ -29,12 +29,13 @@ import (
 
 // cluster is one member's server, reached through memory.
 type cluster struct {
-	node    *fakeNode
-	log     *lockedBuffer
-	conn    *grpc.ClientConn
-	jobs    quorumcronv1.JobServiceClient
-	runs    quorumcronv1.RunServiceClient
-	cluster quorumcronv1.ClusterServiceClient
+	node      *fakeNode
+	log       *lockedBuffer
+	conn      *grpc.ClientConn
+	jobs      quorumcronv1.JobServiceClient
+	calendars quorumcronv1.CalendarServiceClient
+	runs      quorumcronv1.RunServiceClient
+	cluster   quorumcronv1.ClusterServiceClient
 	// stop ends the server and waits for it.
 	stop func()
 	dial grpc.DialOption
@@ -44,7 +45,7 @@ func startServer(t *testing.T, name string, adjust ...func(*api.Config)) *cluste
 	t.Helper()
 	node, log := newFakeNode(name), &lockedBuffer{}
 	cfg := api.Config{
-		Jobs: node, Runs: node, Cluster: node, Vitals: node, Member: name, Version: "1.2.3",
+		Jobs: node, Calendars: node, Runs: node, Cluster: node, Vitals: node, Member: name, Version: "1.2.3",
 		Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, a := range adjust {
@@ -81,9 +82,10 @@ func startServer(t *testing.T, name string, adjust ...func(*api.Config)) *cluste
 	})
 	return &cluster{
 		node: node, log: log, conn: conn, stop: stop, dial: dial,
-		jobs:    quorumcronv1.NewJobServiceClient(conn),
-		runs:    quorumcronv1.NewRunServiceClient(conn),
-		cluster: quorumcronv1.NewClusterServiceClient(conn),
+		jobs:      quorumcronv1.NewJobServiceClient(conn),
+		calendars: quorumcronv1.NewCalendarServiceClient(conn),
+		runs:      quorumcronv1.NewRunServiceClient(conn),
+		cluster:   quorumcronv1.NewClusterServiceClient(conn),
 	}
 }
 
@@ -398,7 +400,7 @@ func TestServerNeedsItsMember(t *testing.T) {
 	node := newFakeNode("node-a")
 	for name, cfg := range map[string]api.Config{
 		"no interfaces": {Member: "node-a"},
-		"no name":       {Jobs: node, Runs: node, Cluster: node, Vitals: node},
+		"no name":       {Jobs: node, Calendars: node, Runs: node, Cluster: node, Vitals: node},
 	} {
 		if _, err := api.New(cfg); err == nil {
 			t.Errorf("%s: New made a server that cannot serve", name)

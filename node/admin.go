@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/quorumcron/quorumcron/scheduler"
@@ -27,6 +28,7 @@ func (n *Node) Apply(ctx context.Context, job scheduler.Job, expectedRevision in
 	})
 	if err == nil {
 		edit.Warnings = append(edit.Warnings, n.poolWarnings(edit.Job)...)
+		n.addNext(ctx, &edit)
 		if p := edit.Job.Policy; p.Retry.MaxAttempts > 1 && p.OnLost == scheduler.OnLostFail {
 			edit.Warnings = append(edit.Warnings,
 				"policy.retry.maxAttempts has no effect yet without policy.onLost: retry; failed attempts are not retried")
@@ -50,8 +52,32 @@ func (n *Node) Resume(ctx context.Context, job scheduler.JobName, expectedRevisi
 	edit, err := n.store.Resume(ctx, n.edit(job, expectedRevision))
 	if err == nil {
 		edit.Warnings = append(edit.Warnings, n.poolWarnings(edit.Job)...)
+		n.addNext(ctx, &edit)
 	}
 	return edit, err
+}
+
+// addNext says when the edited job is due next, and warns if its calendars leave nothing: that is no
+// mistake by itself, for calendars can change. When they cannot be read, nothing is said; the edit stands.
+func (n *Node) addNext(ctx context.Context, edit *scheduler.Edit) {
+	if edit.Job.Paused {
+		return
+	}
+	calendars, err := n.store.CalendarsOf(ctx, edit.Job)
+	if err != nil {
+		return
+	}
+	now := n.cfg.Clock().Wall
+	if next, err := nextInstants(edit.Job, calendars, now, 1); err == nil && len(next) > 0 {
+		edit.Next = next[0]
+		return
+	}
+	bare := edit.Job
+	bare.Schedule.Exclude = nil
+	if next, err := nextInstants(bare, calendars, now, 1); err == nil && len(next) > 0 {
+		edit.Warnings = append(edit.Warnings, fmt.Sprintf("the calendars in schedule.exclude (%s) leave no instant in the next years: the job never fires by its schedule",
+			strings.Join(edit.Job.Schedule.Exclude, ", ")))
+	}
 }
 
 func (n *Node) edit(job scheduler.JobName, expectedRevision int64) store.EditRequest {
@@ -115,7 +141,11 @@ func (n *Node) Job(ctx context.Context, name scheduler.JobName) (scheduler.JobVi
 	if err := n.store.ShowSettled(ctx, records); err != nil {
 		return scheduler.JobView{}, err
 	}
-	return n.jobView(records[0], n.cfg.Clock().Wall, true), nil
+	calendars, err := n.store.CalendarsOf(ctx, r.Job)
+	if err != nil {
+		return scheduler.JobView{}, err
+	}
+	return n.jobView(records[0], calendars, n.cfg.Clock().Wall, true), nil
 }
 
 // Jobs reads the next jobs by namespace and name; fewer than q.Limit means that there are no more.
@@ -127,25 +157,33 @@ func (n *Node) Jobs(ctx context.Context, q scheduler.JobQuery) ([]scheduler.JobV
 	if err := n.store.ShowSettled(ctx, records); err != nil {
 		return nil, err
 	}
+	jobs := make([]scheduler.Job, len(records))
+	for i, r := range records {
+		jobs[i] = r.Job
+	}
+	calendars, err := n.store.CalendarsOf(ctx, jobs...)
+	if err != nil {
+		return nil, err
+	}
 	now := n.cfg.Clock().Wall
 	views := make([]scheduler.JobView, len(records))
 	for i, r := range records {
-		views[i] = n.jobView(r, now, false)
+		views[i] = n.jobView(r, calendars, now, false)
 	}
 	return views, nil
 }
 
-func (n *Node) jobView(r store.JobRecord, now time.Time, running bool) scheduler.JobView {
+func (n *Node) jobView(r store.JobRecord, calendars *scheduler.Calendars, now time.Time, running bool) scheduler.JobView {
 	pool := scheduler.PoolOf(r.Job)
 	v := scheduler.JobView{Job: r.Job, Pool: pool.ID, Owner: n.ownerOf(pool.ID, r.Job.Name)}
 	if r.StateRevision != 0 {
-		v.State = &r.State
+		v.State = shown(r, calendars, now)
 		if running {
 			v.Running = store.InFlight(r.Job.Name, r.State)
 		}
 	}
 	if !r.Job.Paused {
-		v.Next, _ = nextInstants(r.Job, now, nextShown) // one that does not compile shows none
+		v.Next, _ = nextInstants(r.Job, calendars, now, nextShown) // one that does not compile shows none
 	}
 	return v
 }
@@ -159,16 +197,38 @@ func (n *Node) Next(ctx context.Context, name scheduler.JobName, after time.Time
 	if after.IsZero() {
 		after = n.cfg.Clock().Wall
 	}
-	return nextInstants(r.Job, after, count)
+	calendars, err := n.store.CalendarsOf(ctx, r.Job)
+	if err != nil {
+		return nil, err
+	}
+	return nextInstants(r.Job, calendars, after, count)
 }
 
-func nextInstants(job scheduler.Job, after time.Time, count int) ([]time.Time, error) {
+// shown is a job's state with what is decided though it is not written yet.
+func shown(r store.JobRecord, calendars *scheduler.Calendars, now time.Time) *scheduler.State {
+	if len(r.Job.Schedule.Exclude) == 0 {
+		return &r.State
+	}
+	table, err := cron.Compile(r.Job.Schedule.Spec())
+	excluded, shut := calendars.Of(r.Job)
+	if err != nil || shut != nil {
+		return &r.State // it is put aside
+	}
+	state := scheduler.ShowExcluded(scheduler.View{Job: r.Job, Timetable: table, Excluded: excluded, State: r.State}, now)
+	return &state
+}
+
+func nextInstants(job scheduler.Job, calendars *scheduler.Calendars, after time.Time, count int) ([]time.Time, error) {
 	table, err := cron.Compile(job.Schedule.Spec())
 	if err != nil {
 		return nil, fmt.Errorf("schedule of job %s: %w", job.Name, err)
 	}
+	excluded, err := calendars.Of(job)
+	if err != nil {
+		return nil, fmt.Errorf("%w: job %s is put aside: %w", scheduler.ErrUnavailable, job.Name, err)
+	}
 	var instants []time.Time
-	for at := table.Next(after); !at.IsZero() && len(instants) < count; at = table.Next(at) {
+	for at := excluded.Next(table, after); !at.IsZero() && len(instants) < count; at = excluded.Next(table, at) {
 		instants = append(instants, at)
 	}
 	return instants, nil

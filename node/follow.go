@@ -146,7 +146,11 @@ func (n *Node) takeUpdate(ctx context.Context, u store.ShardUpdate, now schedule
 		}
 		if t.unreadable != "" && t.reported != t.unreadable {
 			t.reported = t.unreadable
-			n.log.Error("job put aside", "job", r.Job.Name.String(), "err", t.unreadable)
+			if t.shut { // most often the rules are a moment behind
+				n.log.Info("job waits for its calendar", "job", r.Job.Name.String(), "err", t.unreadable)
+			} else {
+				n.log.Error("job put aside", "job", r.Job.Name.String(), "err", t.unreadable)
+			}
 		}
 		n.followEntries(ctx, t)
 		n.view.agenda.Soon(r.Job.Name)

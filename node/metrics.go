@@ -80,6 +80,9 @@ func truth(b bool) float64 {
 
 // committed counts what a decision ended without an attempt.
 func (m *metrics) committed(d scheduler.Decision) {
+	if d.Excluded > 0 {
+		m.firings.WithLabelValues(string(scheduler.Skipped)).Add(float64(d.Excluded))
+	}
 	switch d.Kind {
 	case scheduler.KindSkip, scheduler.KindMiss:
 		ended := d.Instants

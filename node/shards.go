@@ -32,6 +32,12 @@ func (n *Node) takeRules(ctx context.Context, r store.Rules) {
 	n.dispatching.noteRules(r)
 	v := n.view
 	v.rulesRevision = r.Revision
+	for _, t := range v.takeCalendars(r) {
+		if t.unreadable != "" {
+			n.log.Error("job put aside", "job", t.job.Name.String(), "err", t.unreadable)
+		}
+		v.agenda.Soon(t.job.Name)
+	}
 	n.own(ctx, r)
 	for name := range v.fenced {
 		delete(v.fenced, name)

@@ -26,7 +26,7 @@ func (n *Node) Status(ctx context.Context) (scheduler.ClusterStatus, error) {
 		return s, nil
 	}
 	s.Etcd = n.etcdHealth(ctx)
-	n.account(ctx, &s)
+	n.account(ctx, *rules, &s)
 	s.Warnings = append(s.Warnings, n.warnings(s, *rules, members)...)
 	return s, nil
 }
@@ -88,8 +88,10 @@ func (n *Node) Members(ctx context.Context) ([]scheduler.MemberView, error) {
 
 // account reads every job with its state, and counts the instants that no decision covers. It costs a
 // read of all jobs, which is why nothing but a question does it.
-func (n *Node) account(ctx context.Context, s *scheduler.ClusterStatus) {
+func (n *Node) account(ctx context.Context, rules store.Rules, s *scheduler.ClusterStatus) {
 	now := n.cfg.Clock()
+	calendars := scheduler.NewCalendars()
+	calendars.Replace(rules.Calendars, rules.UnreadCalendars)
 	err := n.store.EachJob(ctx, func(r store.JobRecord, unreadable *store.Quarantined) {
 		if unreadable != nil {
 			s.Quarantined = append(s.Quarantined, scheduler.Quarantined{Key: unreadable.Key, Problem: unreadable.Err.Error()})
@@ -99,8 +101,12 @@ func (n *Node) account(ctx context.Context, s *scheduler.ClusterStatus) {
 		if err != nil || r.StateRevision == 0 {
 			return
 		}
+		excluded, err := calendars.Of(r.Job)
+		if err != nil { // it is put aside; that nothing is excluded is the count that alarms
+			s.Warnings = append(s.Warnings, fmt.Sprintf("job %s is put aside: %v", r.Job.Name, err))
+		}
 		s.Unaccounted += scheduler.Unaccounted(scheduler.View{
-			Job: r.Job, Timetable: table, State: r.State, StateRevision: r.StateRevision,
+			Job: r.Job, Timetable: table, Excluded: excluded, State: r.State, StateRevision: r.StateRevision,
 		}, now)
 	})
 	if err != nil {

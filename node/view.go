@@ -26,6 +26,7 @@ type view struct {
 	stopRules     context.CancelFunc // ends the follower of the rules
 	owned         map[poolShard]bool
 	versions      map[string]int64 // of the assignments that owned was made from, by pool
+	calendars     *scheduler.Calendars
 }
 
 // poolShard is what an assignment gives to a member.
@@ -47,6 +48,7 @@ type tracked struct {
 	shard     scheduler.Shard
 	pool      string
 	timetable *cron.Timetable
+	excluded  *scheduler.Exclusion // shared by all jobs that name the same calendars
 	triggers  []scheduler.Trigger
 	strange   map[string]bool // ids of triggers that cannot be read; nil for nearly every job
 
@@ -62,17 +64,20 @@ type tracked struct {
 	// unreadable is why the job cannot be planned; it is reported, and every other job goes on. reported
 	// is what was said of it last, so that looking again says nothing twice.
 	unreadable, reported string
+	// shut says that a calendar is why: the rules can bring it back.
+	shut bool
 }
 
 func newView() *view {
 	return &view{
-		jobs:    map[scheduler.JobName]*tracked{},
-		byShard: map[scheduler.Shard]map[scheduler.JobName]*tracked{},
-		shards:  map[scheduler.Shard]*followed{},
-		agenda:  scheduler.NewAgenda(),
-		room:    newRoom(),
-		fenced:  map[scheduler.JobName]struct{}{},
-		owned:   map[poolShard]bool{},
+		jobs:      map[scheduler.JobName]*tracked{},
+		byShard:   map[scheduler.Shard]map[scheduler.JobName]*tracked{},
+		shards:    map[scheduler.Shard]*followed{},
+		agenda:    scheduler.NewAgenda(),
+		room:      newRoom(),
+		fenced:    map[scheduler.JobName]struct{}{},
+		owned:     map[poolShard]bool{},
+		calendars: scheduler.NewCalendars(),
 	}
 }
 
@@ -104,16 +109,46 @@ func (v *view) define(shard scheduler.Shard, job scheduler.Job) (*tracked, bool)
 		}
 		v.byShard[shard][job.Name] = t
 	}
-	t.job, t.shard, t.pool, t.unreadable = job, shard, pool, ""
-	t.timetable = nil
+	t.job, t.shard, t.pool, t.unreadable, t.shut = job, shard, pool, "", false
+	t.timetable, t.excluded = nil, nil
 	if !job.Tombstone() {
 		table, err := cron.Compile(job.Schedule.Spec())
 		if err != nil { // stored by a newer version, or by hand: apply refuses these
 			t.unreadable = err.Error()
 		}
 		t.timetable = table
+		v.exclude(t)
 	}
 	return t, true
+}
+
+// exclude looks up what the calendars exclude that the job names. Without one of them it is put aside, and
+// planned again when the rules bring it: what it excludes must not run meanwhile.
+func (v *view) exclude(t *tracked) {
+	excluded, err := v.calendars.Of(t.job)
+	switch {
+	case err != nil && t.unreadable == "":
+		t.unreadable, t.shut = err.Error(), true
+	case err == nil && t.shut:
+		t.unreadable, t.shut = "", false
+	}
+	t.excluded = excluded
+}
+
+// takeCalendars takes in the calendars of the rules, and returns the jobs that another one of them matters to.
+func (v *view) takeCalendars(r store.Rules) []*tracked {
+	changed := v.calendars.Replace(r.Calendars, r.UnreadCalendars)
+	if len(changed) == 0 {
+		return nil
+	}
+	var jobs []*tracked
+	for _, t := range v.jobs {
+		if t.timetable != nil && t.job.NamesCalendar(changed) {
+			v.exclude(t)
+			jobs = append(jobs, t)
+		}
+	}
+	return jobs
 }
 
 // retain drops the jobs and triggers of a shard that its new snapshot does not hold. (What it holds is
@@ -233,7 +268,7 @@ func (t *tracked) drop() {
 // planning is the value PlanJob is asked with.
 func (t *tracked) planning(room, endsOnly bool, notBeyond time.Time) scheduler.View {
 	return scheduler.View{
-		Job: t.job, Timetable: t.timetable,
+		Job: t.job, Timetable: t.timetable, Excluded: t.excluded,
 		State: t.state, StateRevision: t.stateRevision,
 		Triggers: t.triggers, Facts: t.facts,
 		Room: room, EndsOnly: endsOnly, NotBeyond: notBeyond,

@@ -17,6 +17,8 @@ type Edit struct {
 	Warnings []string
 	// Running is how many attempts were in flight; they go on as they were granted.
 	Running int
+	// Next is the next instant, zero when there is none; only an apply and a resume fill it in.
+	Next time.Time
 }
 
 // Change says what an edit did.
@@ -28,6 +30,20 @@ const (
 	Changed   Change = "changed"
 	Unchanged Change = "unchanged"
 )
+
+// CalendarEdit is a committed change of a calendar.
+type CalendarEdit struct {
+	Calendar Calendar // as stored
+	Change   Change
+	Warnings []string // as in Edit
+}
+
+// CalendarQuery asks for calendars, ordered by namespace and then name.
+type CalendarQuery struct {
+	Namespace string       // "" means all
+	After     CalendarName // answer only calendars after this one
+	Limit     int          // the most to answer, at least 1
+}
 
 // JobView is a job with what is known of it.
 type JobView struct {

@@ -25,7 +25,7 @@ type ApplyRequest struct {
 
 // Apply makes a definition hold: it creates the job or changes it, and writes nothing if the job is
 // already so, which makes a repeat after an unknown outcome safe. When the schedule or the pause
-// changes, what is due under the old definition gets its verdict in the same transaction; other edits
+// changes, or which calendars exclude instants, what is due under the old definition gets its verdict in the same transaction; other edits
 // keep the cursor. After the reply nothing is granted under an older definition. Rule 9.
 //
 // Over a settled tombstone it starts a new uid, and the former one's records go; over one with an
@@ -36,7 +36,12 @@ func (s *Store) Apply(ctx context.Context, r ApplyRequest) (scheduler.Edit, erro
 		return scheduler.Edit{}, scheduler.FieldErrors(problems)
 	}
 	e := EditRequest{Name: r.Job.Name, ExpectRevision: r.ExpectRevision, Now: r.Now, NotBeyond: r.NotBeyond}
-	return s.edit(ctx, r.Job.Name, func(p present) (change, error) {
+	return s.edit(ctx, r.Job.Name, namesIn(r.Job), func(p present) (change, error) {
+		if unchanged := p.job != nil && r.Job.Anchored(*p.job, r.Now.Wall).SameDefinition(*p.job); !unchanged {
+			if err := s.missing(ctx, r.Job, p.calendars); err != nil {
+				return change{}, err
+			}
+		}
 		switch {
 		case r.ExpectRevision > 0 && r.ExpectRevision != revisionOf(p.jobKV):
 			return change{}, outdated(e, revisionOf(p.jobKV))

@@ -39,6 +39,7 @@ func encodeSchedule(s scheduler.Schedule) *storedv1.Schedule {
 		Start:    encodeTime(s.Start),
 		End:      encodeTime(s.End),
 		Jitter:   encodeDuration(s.Jitter),
+		Exclude:  s.Exclude,
 	}
 	for _, t := range s.At {
 		m.At = append(m.At, timestamppb.New(t))
@@ -114,6 +115,7 @@ func (d *decoder) schedule(m *storedv1.Schedule) scheduler.Schedule {
 		Start:    d.time("schedule.start", m.GetStart()),
 		End:      d.time("schedule.end", m.GetEnd()),
 		Jitter:   d.duration("schedule.jitter", m.GetJitter()),
+		Exclude:  m.GetExclude(),
 	}
 	if n := len(m.GetAt()); n > 0 {
 		s.At = make([]time.Time, 0, n)

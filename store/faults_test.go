@@ -72,13 +72,18 @@ func (b *bench) wantUnknown(what string, err error) {
 	}
 }
 
-func (b *bench) apply(name string) store.JobRecord {
-	b.Helper()
-	j := scheduler.Job{
+// definition is a job that fires every minute.
+func definition(name string) scheduler.Job {
+	return scheduler.Job{
 		Name:     scheduler.JobName{Namespace: "default", Name: name},
 		Schedule: scheduler.Schedule{Cron: []string{"* * * * *"}},
 		Run:      scheduler.Executable{Handler: &scheduler.HandlerCall{Name: "work"}},
 	}
+}
+
+func (b *bench) apply(name string) store.JobRecord {
+	b.Helper()
+	j := definition(name)
 	_, err := b.store.Apply(b.ctx, store.ApplyRequest{Job: j, Now: at(noon)})
 	b.must(err)
 	r, err := b.store.Job(b.ctx, j.Name)

@@ -181,6 +181,8 @@ func identity(m proto.Message) string {
 		return fmt.Sprint(m.GetVerdict(), m.GetReason(), m.GetTrigger(), m.GetFirst().GetSeconds())
 	case *storedv1.Counter:
 		return fmt.Sprint(m.GetVerdict(), m.GetReason())
+	case *storedv1.CalendarVersion:
+		return fmt.Sprint(m.GetSince().GetSeconds())
 	case *storedv1.Attempt:
 		return fmt.Sprint(m.GetNumber())
 	}

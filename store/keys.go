@@ -15,6 +15,7 @@ const DefaultPrefix = "/quorumcron/"
 // members of two versions work on the same keys.
 //
 //	meta                                 rules/head            rules/assignment/<pool>
+//	rules/calendars/<ns>/<name>
 //	election/dispatcher/…                members/<member>      pools/<id>
 //	jobs/<shard>/<ns>/<job>              state/<shard>/<ns>/<job>
 //	triggers/<shard>/<ns>/<job>/<id>     marks/<shard>
@@ -29,6 +30,7 @@ func (k keys) meta() string                    { return string(k) + "meta" }
 func (k keys) rules() string                   { return string(k) + "rules/" }
 func (k keys) head() string                    { return string(k) + "rules/head" }
 func (k keys) assignment(pool string) string   { return string(k) + "rules/assignment/" + pool }
+func (k keys) calendars() string               { return string(k) + "rules/calendars/" }
 func (k keys) pools() string                   { return string(k) + "pools/" }
 func (k keys) pool(id string) string           { return k.pools() + id }
 func (k keys) marks() string                   { return string(k) + "marks/" }
@@ -71,6 +73,8 @@ func (k keys) request(ns, id string) string { return k.requests() + ns + "/" + i
 
 func hex(s scheduler.Shard) string { return fmt.Sprintf("%02x", uint8(s)) }
 func threeDigits(n int) string     { return fmt.Sprintf("%03d", n) }
+
+func (k keys) calendar(n scheduler.CalendarName) string { return k.calendars() + n.String() }
 
 // below is what remains of key below the given folder, or false when it lies elsewhere.
 func (k keys) below(folder, key string) (string, bool) {
@@ -145,6 +149,12 @@ func (k keys) parseLock(key string) (f scheduler.Firing, part int, ok bool) {
 	}
 	part, ok = parseThreeDigits(parts[2])
 	return f, part, ok
+}
+
+func (k keys) parseCalendar(key string) (n scheduler.CalendarName, ok bool) {
+	rest, ok := k.below("rules/calendars/", key)
+	ns, name, found := strings.Cut(rest, "/")
+	return scheduler.CalendarName{Namespace: ns, Name: name}, ok && found && ns != "" && name != "" && !strings.Contains(name, "/")
 }
 
 func (k keys) parseRun(key string) (uid string, slot int, ok bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"strings"
+	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -20,8 +21,11 @@ type Rules struct {
 	Assignments map[string]scheduler.Assignment // by pool; replaced, never changed, by the next delivery
 	// Versions counts, by pool, how often the assignment has been written. A delivery may bring several
 	// changes at once: who sees a version jump has missed who owned a shard in between.
-	Versions    map[string]int64
-	Quarantined []Quarantined
+	Versions map[string]int64
+	// Calendars are those that can be read; UnreadCalendars says why others cannot.
+	Calendars       map[scheduler.CalendarName]scheduler.Calendar
+	UnreadCalendars map[scheduler.CalendarName]error
+	Quarantined     []Quarantined
 }
 
 // FollowRules delivers all rules now and after every change: the changes of one transaction arrive
@@ -76,8 +80,13 @@ func (s *Store) ReadRules(ctx context.Context) (Rules, error) {
 }
 
 func (s *Store) rulesOf(values map[string]*mvccpb.KeyValue) Rules {
-	r := Rules{Revision: revisionOf(values[s.keys.head()]), Assignments: map[string]scheduler.Assignment{}, Versions: map[string]int64{}}
+	r := Rules{Revision: revisionOf(values[s.keys.head()]), Assignments: map[string]scheduler.Assignment{}, Versions: map[string]int64{},
+		Calendars: map[scheduler.CalendarName]scheduler.Calendar{}, UnreadCalendars: map[scheduler.CalendarName]error{}}
 	for key, kv := range maps.All(values) {
+		if strings.HasPrefix(key, s.keys.calendars()) {
+			s.calendarIn(&r, kv)
+			continue
+		}
 		pool, ok := strings.CutPrefix(key, s.keys.assignment(""))
 		if !ok {
 			continue
@@ -90,6 +99,48 @@ func (s *Store) rulesOf(values map[string]*mvccpb.KeyValue) Rules {
 		r.Assignments[pool], r.Versions[pool] = a, kv.Version
 	}
 	return r
+}
+
+// calendarIn adds a calendar to the rules. Every delivery holds all of them, so that what has not changed is
+// not decoded again.
+func (s *Store) calendarIn(r *Rules, kv *mvccpb.KeyValue) {
+	c, err := s.decoded.calendar(kv, s.calendarOf)
+	if err == nil {
+		r.Calendars[c.Name] = c
+		return
+	}
+	r.Quarantined = append(r.Quarantined, Quarantined{Key: s.keys.short(string(kv.Key)), Err: err})
+	if name, ok := s.keys.parseCalendar(string(kv.Key)); ok {
+		r.UnreadCalendars[name] = err
+	}
+}
+
+// decoded remembers the calendars by key, as they were decoded last. It is safe for concurrent use.
+type decoded struct {
+	mu        sync.Mutex
+	calendars map[string]decodedCalendar
+}
+
+type decodedCalendar struct {
+	revision int64
+	calendar scheduler.Calendar
+	err      error
+}
+
+// calendar decodes a value unless it was the last one of its key. Keys are few (scheduler.MaxCalendars),
+// and one that is gone is replaced when its name comes back.
+func (d *decoded) calendar(kv *mvccpb.KeyValue, decode func(*mvccpb.KeyValue) (scheduler.Calendar, error)) (scheduler.Calendar, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if last, ok := d.calendars[string(kv.Key)]; ok && last.revision == kv.ModRevision {
+		return last.calendar, last.err
+	}
+	if d.calendars == nil || len(d.calendars) > 2*scheduler.MaxCalendars {
+		d.calendars = map[string]decodedCalendar{}
+	}
+	c, err := decode(kv)
+	d.calendars[string(kv.Key)] = decodedCalendar{kv.ModRevision, c, err}
+	return c, err
 }
 
 func (s *Store) assignmentOf(pool string, kv *mvccpb.KeyValue) (scheduler.Assignment, error) {

@@ -47,6 +47,8 @@ type Store struct {
 	log    *slog.Logger
 	packer *packer
 	kept   kept
+	// decoded are the calendars of the last rules.
+	decoded decoded
 	// followers counts the watches that are open: without any, no progress is asked for.
 	followers atomic.Int64
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +53,8 @@ type present struct {
 	stateKV  *mvccpb.KeyValue
 	stateErr error
 	triggers []scheduler.Trigger
+	// calendars are those that the definition names, and the wanted one; they are read after the rest.
+	calendars named
 }
 
 // change is a planned change: what to compare and to write, and the answer when it is committed. One
@@ -63,9 +66,16 @@ type change struct {
 }
 
 // edit reads a job, plans a change and commits it; if somebody was faster it reads and plans again.
-func (s *Store) edit(ctx context.Context, name scheduler.JobName, plan func(present) (change, error)) (scheduler.Edit, error) {
+// names are calendars that the plan needs besides those of the definition that is there.
+func (s *Store) edit(ctx context.Context, name scheduler.JobName, names []scheduler.CalendarName, plan func(present) (change, error)) (scheduler.Edit, error) {
 	for range mostTries {
 		p, err := s.present(ctx, name)
+		if err == nil {
+			if p.job != nil && !p.job.Tombstone() {
+				names = append(slices.Clip(names), namesIn(*p.job)...)
+			}
+			p.calendars, err = s.readNamed(ctx, slices.Compact(slices.SortedFunc(slices.Values(names), byName)))
+		}
 		if err != nil {
 			return scheduler.Edit{}, err
 		}
@@ -73,6 +83,7 @@ func (s *Store) edit(ctx context.Context, name scheduler.JobName, plan func(pres
 		if err != nil || len(c.then) == 0 {
 			return c.edit, err
 		}
+		p.calendars.guard(s, &c)
 		resp, err := s.commit(ctx, c.cmps, c.then, nil)
 		if err != nil {
 			return scheduler.Edit{}, fmt.Errorf("job %s: %w", name, err)
@@ -200,8 +211,12 @@ func (p present) closed(r EditRequest, reason scheduler.Reason) scheduler.State 
 	if err != nil {
 		timetable = nil
 	}
+	excluded, err := p.calendars.compiled().Of(*p.job)
+	if err != nil {
+		excluded = nil // what they exclude cannot be known
+	}
 	view := scheduler.View{
-		Job: *p.job, Timetable: timetable, State: *p.state, StateRevision: p.stateKV.ModRevision,
+		Job: *p.job, Timetable: timetable, Excluded: excluded, State: *p.state, StateRevision: p.stateKV.ModRevision,
 		Triggers: p.triggers, NotBeyond: r.NotBeyond,
 	}
 	return scheduler.CloseBooks(view, r.Now, reason)
@@ -220,7 +235,7 @@ func (s *Store) Resume(ctx context.Context, r EditRequest) (scheduler.Edit, erro
 
 func (s *Store) setPaused(ctx context.Context, r EditRequest, paused bool) (scheduler.Edit, error) {
 	shard := scheduler.ShardOf(r.Name)
-	return s.edit(ctx, r.Name, func(p present) (c change, err error) {
+	return s.edit(ctx, r.Name, nil, func(p present) (c change, err error) {
 		if err := p.usable(r); err != nil {
 			return c, err
 		}
@@ -244,7 +259,7 @@ func (s *Store) setPaused(ctx context.Context, r EditRequest, paused bool) (sche
 // settled by the owner, who sweeps everything an hour later. Rule 9.
 func (s *Store) Delete(ctx context.Context, r EditRequest) (scheduler.Edit, error) {
 	shard := scheduler.ShardOf(r.Name)
-	return s.edit(ctx, r.Name, func(p present) (c change, err error) {
+	return s.edit(ctx, r.Name, nil, func(p present) (c change, err error) {
 		if err := p.usable(r); err != nil {
 			return c, err
 		}

@@ -64,6 +64,7 @@ var (
 		storedv1.Reason_REASON_LOCK_LOST:      scheduler.ReasonLockLost,
 		storedv1.Reason_REASON_MEMBER_LOST:    scheduler.ReasonMemberLost,
 		storedv1.Reason_REASON_NEVER_STARTED:  scheduler.ReasonNeverStarted,
+		storedv1.Reason_REASON_EXCLUDED:       scheduler.ReasonExcluded,
 	}
 	targetModes = words[string]{
 		storedv1.TargetMode_TARGET_MODE_UNSPECIFIED: "",

@@ -33,15 +33,16 @@ func (o *serverOptions) addFlags(flags *pflag.FlagSet) {
 type namespaceOption struct{ namespace string }
 
 func (o *namespaceOption) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.namespace, "namespace", api.DefaultNamespace, "namespace of the job")
+	flags.StringVar(&o.namespace, "namespace", api.DefaultNamespace, "namespace that is meant")
 	fromEnvironment(flags, "namespace")
 }
 
 // client is a connection to one node.
 type client struct {
-	jobs    quorumcronv1.JobServiceClient
-	runs    quorumcronv1.RunServiceClient
-	cluster quorumcronv1.ClusterServiceClient
+	jobs      quorumcronv1.JobServiceClient
+	calendars quorumcronv1.CalendarServiceClient
+	runs      quorumcronv1.RunServiceClient
+	cluster   quorumcronv1.ClusterServiceClient
 
 	options serverOptions
 	conn    *grpc.ClientConn
@@ -61,7 +62,7 @@ func (o serverOptions) connect() (*client, error) {
 	}
 	return &client{
 		jobs: quorumcronv1.NewJobServiceClient(conn), runs: quorumcronv1.NewRunServiceClient(conn),
-		cluster: quorumcronv1.NewClusterServiceClient(conn), options: o, conn: conn,
+		calendars: quorumcronv1.NewCalendarServiceClient(conn), cluster: quorumcronv1.NewClusterServiceClient(conn), options: o, conn: conn,
 	}, nil
 }
 

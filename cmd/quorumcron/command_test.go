@@ -136,6 +136,20 @@ func TestCommands(t *testing.T) {
 		{"run-cancel", "run cancel 01abc+01trig", ""},
 		{"run-cancel-waiting", "run cancel waiting", ""},
 		{"run-cancel-ended", "run cancel ended", ""},
+		{"calendar-apply", "calendar apply -f -", twoCalendars},
+		{"calendar-apply-json", "calendar apply -f - -o json", twoCalendars},
+		{"calendar-apply-wrong", "calendar apply -f -", wrongCalendars},
+		{"calendar-apply-job", "calendar apply -f -", oneJob("a")},
+		{"calendar-list", "calendar list", ""},
+		{"calendar-list-all", "calendar list -A", ""},
+		{"calendar-list-empty", "calendar list --namespace empty", ""},
+		{"calendar-show", "calendar show holidays", ""},
+		{"calendar-show-yaml", "calendar show holidays -o yaml", ""},
+		{"calendar-show-gone", "calendar show gone", ""},
+		{"calendar-delete", "calendar delete holidays", ""},
+		{"calendar-delete-dry", "calendar delete holidays --dry-run", ""},
+		{"calendar-delete-busy", "calendar delete busy", ""},
+		{"job-apply-calendar", "job apply -f -", twoCalendars},
 		{"member-list", "member list", ""},
 		{"member-list-json", "member list -o json", ""},
 		{"cluster-status", "cluster status", ""},
@@ -172,7 +186,7 @@ func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	fake := startFake(t)
 	for name, want := range map[string]int{"fine": 0, "full": 1, "unknown": 1, "bad": 2, "gone": 3, "busy": 4, "ended": 4, "away": 5, "slow": 5} {
-		for _, verb := range []string{"job show", "job delete", "job pause", "job resume", "job next", "job trigger", "run show", "run logs", "run cancel"} {
+		for _, verb := range []string{"calendar show", "calendar delete", "job show", "job delete", "job pause", "job resume", "job next", "job trigger", "run show", "run logs", "run cancel"} {
 			if verb == "run logs" && name == "slow" {
 				continue // Output may take as long as it likes.
 			}

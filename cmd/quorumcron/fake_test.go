@@ -46,6 +46,7 @@ func startFake(t *testing.T) *fakeServer {
 	quorumcronv1.RegisterJobServiceServer(server, f)
 	quorumcronv1.RegisterRunServiceServer(server, runs{f})
 	quorumcronv1.RegisterClusterServiceServer(server, f)
+	quorumcronv1.RegisterCalendarServiceServer(server, &calendars{fakeServer: f})
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	t.Cleanup(func() {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +26,11 @@ type jobOptions struct {
 	namespaceOption
 	name   string
 	output format
+	// names completes NAME; nil completes the names of jobs.
+	names func(cmd *cobra.Command, c *console, o *serverOptions, n *namespaceOption, prefix string) []string
 }
 
-// command makes a command about one job from what it is called and what it does.
+// command makes a command about one job, or what else has a namespace and a name, from what it is called and what it does.
 func (o *jobOptions) command(c *console, use, short string, run func(context.Context, *client) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use + " NAME", Short: short, Args: exactly("NAME"),
@@ -35,7 +38,11 @@ func (o *jobOptions) command(c *console, use, short string, run func(context.Con
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return jobNames(cmd, c, &o.serverOptions, &o.namespaceOption, prefix), cobra.ShellCompDirectiveNoFileComp
+			names := jobNames
+			if o.names != nil {
+				names = o.names
+			}
+			return names(cmd, c, &o.serverOptions, &o.namespaceOption, prefix), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
@@ -59,6 +66,20 @@ func (o *jobOptions) title() string { return o.namespace + "/" + o.name }
 // jobNames completes the name of a job. Shells wait for it, so it gives up soon, and without a node
 // there is nothing to offer.
 func jobNames(cmd *cobra.Command, c *console, o *serverOptions, n *namespaceOption, prefix string) []string {
+	return completed(cmd, c, o, prefix, func(client *client) (names []string) {
+		answer, err := call(cmd.Context(), client, client.jobs.List, &quorumcronv1.JobServiceListRequest{Namespace: n.namespace, PageSize: 1000})
+		if err != nil {
+			return nil
+		}
+		for _, job := range answer.GetJobs() {
+			names = append(names, job.GetName())
+		}
+		return names
+	})
+}
+
+// completed asks a node for names and keeps those that begin as what is typed.
+func completed(cmd *cobra.Command, c *console, o *serverOptions, prefix string, ask func(*client) []string) []string {
 	if applyEnvironment(cmd, c) != nil { // Cobra completes without what runs before a command.
 		return nil
 	}
@@ -69,17 +90,7 @@ func jobNames(cmd *cobra.Command, c *console, o *serverOptions, n *namespaceOpti
 		return nil
 	}
 	defer client.close()
-	answer, err := call(cmd.Context(), client, client.jobs.List, &quorumcronv1.JobServiceListRequest{Namespace: n.namespace, PageSize: 1000})
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, job := range answer.GetJobs() {
-		if strings.HasPrefix(job.GetName(), prefix) {
-			names = append(names, job.GetName())
-		}
-	}
-	return names
+	return slices.DeleteFunc(ask(client), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
 // schedule is a job's schedule on one line.
@@ -113,6 +124,8 @@ func jobState(j *quorumcronv1.Job) string {
 	switch {
 	case j.GetPaused():
 		return "paused"
+	case len(j.GetNextInstants()) == 0 && len(j.GetSchedule().GetExclude()) > 0:
+		return "nothing left" // the schedule has ended, or its calendars exclude all of it
 	case len(j.GetNextInstants()) == 0:
 		return "ended"
 	case j.GetOwner() == "":
@@ -130,6 +143,9 @@ func (c *console) nextOf(p *quorumcronv1.Job) *timestamppb.Timestamp {
 	}
 	if next := p.GetNextInstants(); len(next) > 0 {
 		return next[0]
+	}
+	if len(p.GetSchedule().GetExclude()) > 0 {
+		return nil // What its calendars exclude is for the server to say, and it did.
 	}
 	job, wrong := api.JobFromProto(p)
 	if len(wrong) > 0 {

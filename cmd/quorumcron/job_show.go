@@ -114,6 +114,9 @@ func (c *console) scheduleRows(w io.Writer, s *quorumcronv1.Schedule) {
 	if s.GetStart() != nil || s.GetEnd() != nil {
 		line(fmt.Sprintf("not before %s, before %s", stamp(s.GetStart()), stamp(s.GetEnd())))
 	}
+	if len(s.GetExclude()) > 0 {
+		line("but for what these calendars exclude: " + strings.Join(s.GetExclude(), ", "))
+	}
 	if s.GetJitter() != "" {
 		line("put off by up to " + s.GetJitter())
 	}

@@ -43,7 +43,7 @@ func newRoot(c *console) *cobra.Command {
 		cmd.GroupID = "run"
 		root.AddCommand(cmd)
 	}
-	for _, cmd := range []*cobra.Command{newJob(c), newRun(c), newMember(c), newCluster(c), newSchedule(c), newVersion(c)} {
+	for _, cmd := range []*cobra.Command{newJob(c), newCalendar(c), newRun(c), newMember(c), newCluster(c), newSchedule(c), newVersion(c)} {
 		cmd.GroupID = "use"
 		root.AddCommand(cmd)
 	}

@@ -80,7 +80,7 @@ func (m *member) open(cfg memberConfig) (err error) {
 		return invalid(err)
 	}
 	m.api, err = api.New(api.Config{
-		Jobs: m.node, Runs: m.node, Cluster: m.node, Vitals: m.node, Member: cfg.node.Name,
+		Jobs: m.node, Calendars: m.node, Runs: m.node, Cluster: m.node, Vitals: m.node, Member: cfg.node.Name,
 		Forwarder: &peer.Client{}, Version: build.Version, Logger: cfg.node.Logger,
 	})
 	if err != nil {

@@ -12,13 +12,14 @@ import (
 	"github.com/quorumcron/quorumcron/scheduler"
 )
 
-// outputOnly is the number from which fields of Job are filled in by the server (see job.proto). They
+// outputOnly is the number from which fields of Job and Calendar are filled in by the server (see job.proto). They
 // may stand in a file, so that what `job show -o yaml` prints can be edited and applied.
 const outputOnly = 20
 
-// decoder fills a Job from a tree by the message's own descriptor, so that file and API cannot differ.
+// decoder fills a Job or Calendar from a tree by the message's own descriptor, so that file and API cannot differ.
 type decoder struct {
 	doc      *Document
+	subject  subject
 	problems []Problem
 	// wrong are the paths that a problem is about already: what validation would add there is noise.
 	wrong    map[string]bool
@@ -28,22 +29,25 @@ type decoder struct {
 
 func (d *decoder) document(root *node) {
 	d.wrong = map[string]bool{}
-	job := d.doc.Job.ProtoReflect()
 	if root.kind != mapping {
 		d.hopeless = true
-		remedy := "write one document for each job, with name, schedule and run"
+		remedy := "write one document for each " + d.subject.noun + ", with " + d.subject.fields
 		if root.kind == list {
-			remedy = "write one document for each job, with lines --- between them, instead of a list"
+			remedy = "write one document for each " + d.subject.noun + ", with lines --- between them, instead of a list"
 		}
-		d.fail("", root, "a job is a mapping, but this is "+root.kind.String(), remedy)
+		d.fail("", root, "a "+d.subject.noun+" is a mapping, but this is "+root.kind.String(), remedy)
 		return
 	}
-	if foreign := foreignDocument(root); foreign != "" {
+	if foreign := d.subject.foreignDocument(root); foreign != "" {
 		d.hopeless = true
-		d.fail("", root, foreign, "write name, schedule and run")
+		remedy := "write " + d.subject.fields
+		if foreign == d.subject.other {
+			remedy = ""
+		}
+		d.fail("", root, foreign, remedy)
 		return
 	}
-	d.message(root, job, "")
+	d.message(root, d.doc.message(), "")
 }
 
 // fail notes a problem with the value n at a path.
@@ -143,7 +147,7 @@ func (d *decoder) field(n *node, m protoreflect.Message, fd protoreflect.FieldDe
 			if !d.visit(path, n) {
 				return
 			}
-			if value, ok := d.scalar(item, fd, at); ok {
+			if value, ok := d.item(item, fd, values, at); ok {
 				values.Append(value)
 			}
 		}
@@ -162,6 +166,20 @@ func (d *decoder) field(n *node, m protoreflect.Message, fd protoreflect.FieldDe
 			m.Set(fd, value)
 		}
 	}
+}
+
+// item reads one item of a list.
+func (d *decoder) item(n *node, fd protoreflect.FieldDescriptor, values protoreflect.List, path string) (protoreflect.Value, bool) {
+	if fd.Kind() != protoreflect.MessageKind || isTimestamp(fd) {
+		return d.scalar(n, fd, path)
+	}
+	if n.kind != mapping {
+		d.fail(path, n, "must be a mapping, but is "+n.kind.String(), "write {"+strings.Join(fieldNames(fd.Message(), path), ": …, ")+": …}")
+		return protoreflect.Value{}, false
+	}
+	value := values.NewElement()
+	d.message(n, value.Message(), path)
+	return value, true
 }
 
 func listRemedy(path string, n *node) string {

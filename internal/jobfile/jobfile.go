@@ -1,5 +1,5 @@
-// Package jobfile reads job files: YAML or JSON, many documents to a file, the same fields as the
-// API's Job message, spelled the same.
+// Package jobfile reads job files and calendar files: YAML or JSON, many documents to a file, the same
+// fields as the API's Job or Calendar message, spelled the same.
 //
 // It guarantees that everything wrong is said at once, over all documents and files, each with file,
 // line, column, field, value and the next thing to try; that nothing is guessed (a number is no
@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	quorumcronv1 "github.com/quorumcron/quorumcron/proto/quorumcron/v1"
 	"github.com/quorumcron/quorumcron/scheduler"
@@ -30,9 +32,10 @@ const (
 	maxProblems  = 1_000   // kept; the rest is only counted
 )
 
-// Document is one job of a file.
+// Document is one job or calendar of a file.
 type Document struct {
-	Job *quorumcronv1.Job
+	Job      *quorumcronv1.Job      // nil for a calendar
+	Calendar *quorumcronv1.Calendar // nil for a job
 	// Source is the file's name as it was given, and Line where the document begins in it.
 	Source string
 	Line   int
@@ -42,15 +45,78 @@ type Document struct {
 	keys   map[string]position // by path of an entry that the user named, such as a label: of the name
 }
 
-// Check says everything that is wrong with a job by itself.
-type Check func(*quorumcronv1.Job) []scheduler.FieldError
-
 // Options say how documents are read.
 type Options struct {
-	// Namespace is given to jobs that name none. If Fixed is set, a job that names another is wrong.
+	// Namespace is given to those that name none. If Fixed is set, one that names another is wrong.
 	Namespace string
 	Fixed     bool
-	Check     Check // nil: nothing beyond the form is checked
+	// Calendars says that the documents are calendars, not jobs.
+	Calendars bool
+	// Check and CheckCalendar say everything that is wrong with a job or a calendar by itself; nil checks
+	// nothing beyond the form.
+	Check         func(*quorumcronv1.Job) []scheduler.FieldError
+	CheckCalendar func(*quorumcronv1.Calendar) []scheduler.FieldError
+}
+
+// subject is what the documents of one Parse are.
+type subject struct {
+	noun, fields string // "job", and what a document must have
+	other        string // what a document of the other kind is recognised by, and what to do with it
+}
+
+var (
+	jobs      = subject{noun: "job", fields: "name, schedule and run", other: "this is a calendar, not a job: use `calendar apply`"}
+	calendars = subject{noun: "calendar", fields: "name, and dates, weekdays or hours", other: "this is a job, not a calendar: use `job apply`"}
+)
+
+func (o Options) subject() subject {
+	if o.Calendars {
+		return calendars
+	}
+	return jobs
+}
+
+// blank is a document of this kind with nothing in it.
+func (o Options) blank() *Document {
+	if o.Calendars {
+		return &Document{Calendar: &quorumcronv1.Calendar{}}
+	}
+	return &Document{Job: &quorumcronv1.Job{}}
+}
+
+// message is what is decoded into.
+func (d *Document) message() protoreflect.Message {
+	if d.Calendar != nil {
+		return d.Calendar.ProtoReflect()
+	}
+	return d.Job.ProtoReflect()
+}
+
+// Name is the namespace and name of the job or calendar.
+func (d *Document) Name() (namespace, name string) {
+	if d.Calendar != nil {
+		return d.Calendar.GetNamespace(), d.Calendar.GetName()
+	}
+	return d.Job.GetNamespace(), d.Job.GetName()
+}
+
+func (d *Document) setNamespace(namespace string) {
+	if d.Calendar != nil {
+		d.Calendar.Namespace = namespace
+	} else {
+		d.Job.Namespace = namespace
+	}
+}
+
+// check says what is wrong with it by itself.
+func (o Options) check(d *Document) []scheduler.FieldError {
+	switch {
+	case d.Calendar != nil && o.CheckCalendar != nil:
+		return o.CheckCalendar(d.Calendar)
+	case d.Job != nil && o.Check != nil:
+		return o.Check(d.Job)
+	}
+	return nil
 }
 
 // Parse reads all documents of all sources. The error is a Problems value with everything that is
@@ -61,7 +127,8 @@ func Parse(sources []Source, options Options) ([]*Document, error) {
 		p.source(source)
 	}
 	if p.found.empty() && p.seen == 0 {
-		p.found.add(Problem{Source: sourceNames(sources), Problem: "there is no job in it", Remedy: "write a document with name, schedule and run"})
+		p.found.add(Problem{Source: sourceNames(sources), Problem: "there is no " + options.subject().noun + " in it",
+			Remedy: "write a document with " + options.subject().fields})
 	}
 	if !p.found.empty() {
 		p.found.Documents = p.seen
@@ -121,29 +188,32 @@ func (p *parse) source(source Source) {
 
 // document decodes and checks one document, and keeps it if it is good.
 func (p *parse) document(t *text, root *node) {
-	doc := &Document{Job: &quorumcronv1.Job{}, Source: t.name, Line: root.pos.line, text: t, places: map[string]position{}, keys: map[string]position{}}
-	d := &decoder{doc: doc}
+	doc := p.options.blank()
+	doc.Source, doc.Line, doc.text, doc.places, doc.keys = t.name, root.pos.line, t, map[string]position{}, map[string]position{}
+	d := &decoder{doc: doc, subject: p.options.subject()}
 	d.document(root)
 	problems := d.problems
-	if doc.Job.Namespace == "" {
-		doc.Job.Namespace = p.options.Namespace
-	} else if p.options.Fixed && doc.Job.Namespace != p.options.Namespace {
-		problems = append(problems, doc.problem(scheduler.FieldError{Field: "namespace", Value: doc.Job.Namespace,
+	namespace, name := doc.Name()
+	if namespace == "" {
+		doc.setNamespace(p.options.Namespace)
+	} else if p.options.Fixed && namespace != p.options.Namespace {
+		problems = append(problems, doc.problem(scheduler.FieldError{Field: "namespace", Value: namespace,
 			Problem: fmt.Sprintf("the command line says --namespace %s", p.options.Namespace), Remedy: "leave one of them out"}))
 	}
-	if p.options.Check != nil && !d.hopeless {
-		for _, wrong := range p.options.Check(doc.Job) {
+	if !d.hopeless {
+		for _, wrong := range p.options.check(doc) {
 			if !d.reported(wrong.Field) {
 				problems = append(problems, doc.problem(wrong))
 			}
 		}
 	}
-	name := scheduler.JobName{Namespace: doc.Job.Namespace, Name: doc.Job.Name}
-	if first := p.named[name]; first != nil && name.Name != "" {
-		problems = append(problems, doc.problem(scheduler.FieldError{Field: "name", Value: name.String(),
-			Problem: fmt.Sprintf("this job stands at %s too", first.Where()), Remedy: "give each job of one apply its own name"}))
+	namespace, _ = doc.Name()
+	if first := p.named[scheduler.JobName{Namespace: namespace, Name: name}]; first != nil && name != "" {
+		noun := p.options.subject().noun
+		problems = append(problems, doc.problem(scheduler.FieldError{Field: "name", Value: namespace + "/" + name,
+			Problem: fmt.Sprintf("this %s stands at %s too", noun, first.Where()), Remedy: "give each " + noun + " of one apply its own name"}))
 	} else {
-		p.named[name] = doc
+		p.named[scheduler.JobName{Namespace: namespace, Name: name}] = doc
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		if a.Line != b.Line {

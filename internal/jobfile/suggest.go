@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/quorumcron/quorumcron/scheduler"
 )
 
 // planned are fields of the design that this version does not have yet, by path.
@@ -23,16 +25,18 @@ var elsewhere = map[string]string{
 }
 
 // foreignDocument recognises documents of other systems, which would else be a dozen unknown fields.
-func foreignDocument(root *node) string {
+func (k subject) foreignDocument(root *node) string {
 	has := map[string]bool{}
 	for _, e := range root.entries {
 		has[e.key.text] = true
 	}
 	switch {
 	case has["apiVersion"] && has["kind"]:
-		return "this is a Kubernetes object, not a job file"
-	case has["jobs"] && !has["name"]:
-		return "this is a list of jobs; a job file has one document for each, with lines --- between them"
+		return "this is a Kubernetes object, not a " + k.noun + " file"
+	case has[k.noun+"s"] && !has["name"]:
+		return "this is a list of " + k.noun + "s; a " + k.noun + " file has one document for each, with lines --- between them"
+	case k == calendars && (has["schedule"] || has["run"]), k == jobs && !has["run"] && !has["schedule"] && (has["dates"] || has["weekdays"] || has["hours"]):
+		return k.other
 	}
 	return ""
 }
@@ -41,15 +45,15 @@ func foreignDocument(root *node) string {
 func (d *decoder) unknown(m protoreflect.MessageDescriptor, path string, e entry) {
 	name := e.key.text
 	at := join(path, name)
-	if planned[at] {
+	if d.subject == jobs && planned[at] {
 		d.failKey(at, e.key, "is not supported yet", "leave it out")
 		return
 	}
 	remedy := "the fields here are " + strings.Join(fieldNames(m, path), ", ")
-	if near := nearest(name, fieldNames(m, path)); near != "" {
+	if near := scheduler.Nearest(name, fieldNames(m, path)); near != "" {
 		remedy = fmt.Sprintf("did you mean `%s`?", near)
 		d.wrong[fieldPath(join(path, near))] = true
-	} else if place := placeOf(name, d.doc.Job.ProtoReflect().Descriptor()); place != "" && place != at {
+	} else if place := d.placeOf(name); place != "" && place != at {
 		remedy = fmt.Sprintf("did you mean `%s`?", place)
 		d.wrong[fieldPath(place)] = true
 	}
@@ -70,11 +74,11 @@ func fieldNames(m protoreflect.MessageDescriptor, path string) []string {
 }
 
 // placeOf finds the path of a field that has the name, or another scheduler's word for one.
-func placeOf(name string, job protoreflect.MessageDescriptor) string {
-	if place := elsewhere[name]; place != "" {
+func (d *decoder) placeOf(name string) string {
+	if place := elsewhere[name]; place != "" && d.subject == jobs {
 		return place
 	}
-	return search(name, job, "")
+	return search(name, d.doc.message().Descriptor(), "")
 }
 
 func search(name string, m protoreflect.MessageDescriptor, path string) string {
@@ -85,7 +89,7 @@ func search(name string, m protoreflect.MessageDescriptor, path string) string {
 	}
 	for _, known := range fieldNames(m, path) {
 		fd := m.Fields().ByJSONName(known)
-		if fd.Kind() == protoreflect.MessageKind && !fd.IsMap() && !isTimestamp(fd) {
+		if fd.Kind() == protoreflect.MessageKind && !fd.IsMap() && !fd.IsList() && !isTimestamp(fd) {
 			if place := search(name, fd.Message(), join(path, known)); place != "" {
 				return place
 			}
@@ -120,49 +124,4 @@ func mappingRemedy(path string, n *node) string {
 		return fmt.Sprintf("write catchUp: {mode: %s}", n.text)
 	}
 	return ""
-}
-
-// nearest returns the candidate that a mistyped name is closest to, or "".
-func nearest(name string, candidates []string) string {
-	best, distance := "", 3
-	for _, c := range candidates {
-		if d := typos(plain(name), plain(c)); d < distance && d*2 < len(c) {
-			best, distance = c, d
-		}
-	}
-	return best
-}
-
-// plain takes case and separators out of a name: time_zone, TimeZone and timezone are one.
-func plain(name string) string {
-	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
-}
-
-// typos counts the letters to insert, leave out, change or swap with their neighbour to come from a
-// to b. Names are short; a long one is nobody's typo.
-func typos(a, b string) int {
-	if len(a) > 40 || len(b) > 40 {
-		return len(a) + len(b)
-	}
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range b {
-		rows[0][j+1] = j + 1
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			change := rows[i-1][j-1]
-			if a[i-1] != b[j-1] {
-				change++
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }

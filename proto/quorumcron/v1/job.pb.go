@@ -31,7 +31,8 @@ const (
 //
 // Fields from 20 on are output only: the server fills them in, and ignores them in a request, so that
 // what Get answered can be edited and applied again. Those that tell of the job's life (from
-// next_instants to pool) are filled in by Get and List alone.
+// next_instants to pool) are filled in by Get and List alone, but for the next instant itself, which Apply
+// and Resume answer too.
 type Job struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, unique in its namespace: [a-z0-9]([a-z0-9._-]*[a-z0-9])?, at most 253 bytes. Required.
@@ -63,8 +64,8 @@ type Job struct {
 	Created *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=created,proto3" json:"created,omitempty"`
 	// Output only. When the present definition was committed.
 	Edited *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=edited,proto3" json:"edited,omitempty"`
-	// Output only. The next scheduled instants, oldest first, without jitter: up to 5 in Get, 1 in List,
-	// none when the job is paused or its schedule has ended.
+	// Output only. The next scheduled instants, oldest first, without jitter: up to 5 in Get, 1 in the
+	// others, none when the job is paused or its schedule has ended. Excluded ones are left out.
 	NextInstants []*timestamppb.Timestamp `protobuf:"bytes,25,rep,name=next_instants,json=nextInstants,proto3" json:"next_instants,omitempty"`
 	// Output only. The newest instant that is decided; it never moves back. Absent when the state could
 	// not be read.

@@ -16,19 +16,26 @@ import (
 	quorumcronv1 "github.com/quorumcron/quorumcron/proto/quorumcron/v1"
 )
 
-type jobApplyOptions struct {
+// applyOptions are those of `job apply` and `calendar apply`.
+type applyOptions struct {
 	serverOptions
 	namespaceOption
-	files  []string
-	fixed  bool // --namespace was given: no document may name another one
-	output format
+	calendars bool
+	files     []string
+	fixed     bool // --namespace was given: no document may name another one
+	output    format
 }
 
-func newJobApply(c *console) *cobra.Command {
-	o := &jobApplyOptions{}
+func newJobApply(c *console) *cobra.Command { return (&applyOptions{}).command(c, "jobs") }
+
+func newCalendarApply(c *console) *cobra.Command {
+	return (&applyOptions{calendars: true}).command(c, "calendars")
+}
+
+func (o *applyOptions) command(c *console, nouns string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "apply -f FILE|DIR|-", Short: "Store jobs from files, each one whole or not at all", Args: exactly(),
-		Long: "Store jobs from YAML or JSON files with any number of documents; from a folder its *.yaml, *.yml\n" +
+		Use: "apply -f FILE|DIR|-", Short: "Store " + nouns + " from files, each one whole or not at all", Args: exactly(),
+		Long: "Store " + nouns + " from YAML or JSON files with any number of documents; from a folder its *.yaml, *.yml\n" +
 			"and *.json files; from stdin for \"-\". All documents are checked before the first is stored: if one is\n" +
 			"wrong, everything that is wrong is shown, and nothing is stored. Then each is stored by itself; the\n" +
 			"result says which were. Applying the same file again changes nothing.",
@@ -55,14 +62,15 @@ type applied struct {
 	Line      int      `json:"line"`
 	Change    string   `json:"change"` // created, changed, unchanged, failed, unknown, not tried
 	Revision  int64    `json:"revision,string"`
-	Next      string   `json:"nextInstant"`
+	Next      string   `json:"nextInstant"` // of a job
 	Warnings  []string `json:"warnings"`
 	Error     string   `json:"error"`
 
+	summary  string   // for the table
 	excerpts []string // of the file, one for each field that the server refused
 }
 
-func (o *jobApplyOptions) run(ctx context.Context, c *console) error {
+func (o *applyOptions) run(ctx context.Context, c *console) error {
 	docs, err := o.read(c)
 	if err != nil {
 		return err
@@ -76,14 +84,14 @@ func (o *jobApplyOptions) run(ctx context.Context, c *console) error {
 	var worst, lost error
 	for i, doc := range docs {
 		r := &results[i]
-		*r = applied{Namespace: doc.Job.GetNamespace(), Name: doc.Job.GetName(), Source: doc.Source, Line: doc.Line, Warnings: []string{}}
+		*r = applied{Source: doc.Source, Line: doc.Line, Warnings: []string{}}
+		r.Namespace, r.Name = doc.Name()
 		if lost != nil {
 			// Once no node answers there is no point in waiting for each of the others.
 			r.Change = "not tried"
 			continue
 		}
-		answer, err := call(ctx, client, client.jobs.Apply, &quorumcronv1.JobServiceApplyRequest{Job: doc.Job})
-		if err != nil {
+		if err := o.store(ctx, c, client, doc, r); err != nil {
 			o.note(r, doc, err)
 			if worst == nil {
 				worst = err
@@ -93,11 +101,7 @@ func (o *jobApplyOptions) run(ctx context.Context, c *console) error {
 			}
 			continue
 		}
-		r.Change, r.Revision, r.Warnings = answer.GetChange(), answer.GetJob().GetRevision(), append(r.Warnings, answer.GetWarnings()...)
-		if next := c.nextOf(answer.GetJob()); next != nil {
-			r.Next = stamp(next)
-		}
-		c.warn(answer.GetWarnings())
+		c.warn(r.Warnings)
 	}
 	if err := o.show(c, results); err != nil {
 		return err
@@ -108,8 +112,30 @@ func (o *jobApplyOptions) run(ctx context.Context, c *console) error {
 	return nil
 }
 
+// store stores one document and writes down what came of it.
+func (o *applyOptions) store(ctx context.Context, c *console, client *client, doc *jobfile.Document, r *applied) error {
+	if o.calendars {
+		answer, err := call(ctx, client, client.calendars.Apply, &quorumcronv1.CalendarServiceApplyRequest{Calendar: doc.Calendar})
+		if err == nil {
+			r.Change, r.Revision, r.Warnings = answer.GetChange(), answer.GetCalendar().GetRevision(), append(r.Warnings, answer.GetWarnings()...)
+			r.summary = excludesLine(answer.GetCalendar())
+		}
+		return err
+	}
+	answer, err := call(ctx, client, client.jobs.Apply, &quorumcronv1.JobServiceApplyRequest{Job: doc.Job})
+	if err != nil {
+		return err
+	}
+	r.Change, r.Revision, r.Warnings = answer.GetChange(), answer.GetJob().GetRevision(), append(r.Warnings, answer.GetWarnings()...)
+	if next := c.nextOf(answer.GetJob()); next != nil {
+		r.Next = stamp(next)
+		r.summary = "next " + r.Next
+	}
+	return nil
+}
+
 // read reads and checks all documents; the error says everything that is wrong with them.
-func (o *jobApplyOptions) read(c *console) ([]*jobfile.Document, error) {
+func (o *applyOptions) read(c *console) ([]*jobfile.Document, error) {
 	var sources []jobfile.Source
 	stdin := false
 	for _, name := range o.files {
@@ -123,7 +149,8 @@ func (o *jobApplyOptions) read(c *console) ([]*jobfile.Document, error) {
 		}
 		sources = append(sources, more...)
 	}
-	docs, err := jobfile.Parse(sources, jobfile.Options{Namespace: o.namespace, Fixed: o.fixed, Check: api.CheckJob})
+	docs, err := jobfile.Parse(sources, jobfile.Options{Namespace: o.namespace, Fixed: o.fixed, Calendars: o.calendars,
+		Check: api.CheckJob, CheckCalendar: api.CheckCalendar})
 	if err != nil {
 		c.say("%v; nothing was stored", err)
 		return nil, errReported(exitUsage)
@@ -132,7 +159,7 @@ func (o *jobApplyOptions) read(c *console) ([]*jobfile.Document, error) {
 }
 
 // note writes down why a document was not stored, or that nobody knows.
-func (o *jobApplyOptions) note(r *applied, doc *jobfile.Document, err error) {
+func (o *applyOptions) note(r *applied, doc *jobfile.Document, err error) {
 	r.Change, r.Error = "failed", explain(err)
 	if code := status.Code(err); code == codes.Unknown || code == codes.DeadlineExceeded {
 		r.Change = "unknown" // It may have been stored. Applying it again is safe.
@@ -147,7 +174,7 @@ func (o *jobApplyOptions) note(r *applied, doc *jobfile.Document, err error) {
 	}
 }
 
-func (o *jobApplyOptions) show(c *console, results []applied) error {
+func (o *applyOptions) show(c *console, results []applied) error {
 	if o.output != formatTable {
 		return c.printValue(o.output, map[string][]applied{"results": results})
 	}
@@ -155,12 +182,9 @@ func (o *jobApplyOptions) show(c *console, results []applied) error {
 	err := c.printTable(func(w io.Writer) {
 		for _, r := range results {
 			counts[r.Change]++
-			detail := ""
-			switch {
-			case r.Error != "":
+			detail := r.summary
+			if r.Error != "" {
 				detail = r.Error
-			case r.Next != "":
-				detail = "next " + r.Next
 			}
 			row(w, c.paint(changeColour(r.Change), r.Change), r.Namespace+"/"+r.Name, detail)
 		}
