@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -34,12 +35,12 @@ func runAll(m *testing.M) int {
 	if testing.Short() {
 		return m.Run() // every test here skips itself
 	}
-	dir, err := os.MkdirTemp("", "chaos-programs-")
+	dir, remove, err := scratch()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	tags := ""
 	if os.Getenv(sabotaged) != "" {
 		tags = "sabotage"
@@ -54,6 +55,7 @@ func runAll(m *testing.M) int {
 	programs.quorumcron, programs.etcd = filepath.Join(dir, "quorumcron"), filepath.Join(dir, "etcd")
 	programs.witness, programs.handlers = filepath.Join(dir, "witness"), filepath.Join(dir, "handlers")
 	go starter()
+	go leaveWhenTold(remove)
 	return m.Run()
 }
 
@@ -79,8 +81,46 @@ var starting = make(chan func())
 
 func starter() {
 	runtime.LockOSThread()
+	disks.open()
 	for start := range starting {
 		start()
+	}
+}
+
+// running are the processes that have been started and have not ended.
+var running = processes{all: map[*process]bool{}}
+
+type processes struct {
+	mu   sync.Mutex // guards all below
+	all  map[*process]bool
+	over bool // no more are started
+}
+
+func (r *processes) add(p *process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all[p] = true; r.over {
+		_ = p.cmd.Process.Kill()
+	}
+}
+
+func (r *processes) remove(p *process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, p)
+}
+
+// kill ends all of them, and waits until they have ended.
+func (r *processes) kill() {
+	r.mu.Lock()
+	r.over = true
+	var all []*process
+	for p := range r.all {
+		all = append(all, p)
+	}
+	r.mu.Unlock()
+	for _, p := range all {
+		p.kill()
 	}
 }
 
@@ -105,8 +145,10 @@ func startProcess(t *testing.T, dir, name string, env []string, program string, 
 	if err := <-started; err != nil {
 		t.Fatalf("start %s: %v", name, err)
 	}
+	running.add(p)
 	go func() {
 		_ = p.cmd.Wait()
+		running.remove(p)
 		close(p.done)
 	}()
 	t.Cleanup(func() {

@@ -1,14 +1,10 @@
 package chaos
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -46,16 +42,7 @@ func TestSA39_CommandThatCannotStartFailsAtOnceAndBlocksNothing(t *testing.T) {
 // TestSA51_FullDiskCostsOutputAndNothingElse fills the disk that one of two nodes has its data on.
 func TestSA51_FullDiskCostsOutputAndNothingElse(t *testing.T) {
 	c := newCluster(t)
-	disk := filepath.Join(c.dir, "n1")
-	if err := os.Mkdir(disk, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=2m"); errors.Is(err, syscall.EPERM) {
-		t.Skip("a small disk can be had only with the right to mount one")
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
+	disk := smallDisk(t, filepath.Join(c.dir, "n1"), "size=2m")
 	c.startEtcd()
 	c.startNode("n1")
 	c.startNode("n2")
@@ -112,19 +99,7 @@ func isLoud(j history.Job) bool { return strings.HasPrefix(j.Name, "loud") }
 // fill takes all the space there is on a disk.
 func fill(t *testing.T, disk string) {
 	t.Helper()
-	f, err := os.Create(filepath.Join(disk, "filler"))
-	if err != nil {
+	if err := fillDisk(disk); err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if _, err := io.Copy(f, zeros{}); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the disk is not full: %v", err)
-	}
-}
-
-type zeros struct{}
-
-func (zeros) Read(b []byte) (int, error) {
-	clear(b)
-	return len(b), nil
 }
