@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/quorumcron/quorumcron/chaos-tests/collect"
 	v1 "github.com/quorumcron/quorumcron/proto/quorumcron/v1"
 )
 
@@ -29,6 +30,8 @@ type bed struct {
 	fronts   map[string]*proxy            // by node: where users reach it
 	straight map[string]*grpc.ClientConn  // by node or etcd member, past all proxies
 	users    map[string]*grpc.ClientConn  // by node, through its front
+	watch    *collect.Watch               // everything that is written to etcd, past all proxies
+	effects  string                       // the log of the receiver that commands send their effects to
 }
 
 // reachable builds the test build, once.
@@ -69,6 +72,12 @@ func newBed(t *testing.T, settings map[string]any) *bed {
 		e.healthy()
 		b.straight[e.name] = dial(t, e.address)
 	}
+	if b.watch, err = collect.Start(t.Context(), strings.Split(b.endpoints(), ","), prefix); err != nil {
+		t.Fatal(err)
+	}
+	receiver := freeAddress(t)
+	b.effects = filepath.Join(c.dir, "receiver.effects-log")
+	startProcess(t, c.dir, "receiver", nil, programs.receiver, "-listen", receiver, "-log", b.effects)
 	for _, name := range []string{"n1", "n2", "n3"} {
 		b.wires[name] = map[string]*proxy{}
 		var endpoints []string
@@ -81,7 +90,7 @@ func newBed(t *testing.T, settings map[string]any) *bed {
 			c: c, name: name, dataDir: filepath.Join(c.dir, name), grpc: freeAddress(t), http: freeAddress(t),
 			etcd: strings.Join(endpoints, ","), program: program, flags: []string{"--label", "zone=" + zones[name], "--drain-timeout", "10s"},
 		}
-		n.env = []string{"CHAOS_FOLDER=" + n.reach()}
+		n.env = []string{"CHAOS_FOLDER=" + n.reach(), "WITNESS_RECEIVER=" + receiver}
 		if err := os.Mkdir(n.reach(), 0o700); err != nil {
 			t.Fatal(err)
 		}

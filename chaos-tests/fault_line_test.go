@@ -125,7 +125,7 @@ func (b *bed) slowed(n *node, delay, lasts time.Duration) breakage {
 
 // flapping cuts a node off again and again, for a while each.
 func (b *bed) flapping(n *node, times int, cut time.Duration) breakage {
-	f := onLines(onNode("F15", history.NodeCut, n, "cut off %d times for %s", times, cut), b.toEtcd(n), blackHole, 0,
+	f := onLines(onNode("F15", history.Slow, n, "cut off %d times for %s", times, cut), b.toEtcd(n), blackHole, 0,
 		func(c counts) bool { return c.requests.held > 0 })
 	inject, heal := f.inject, f.heal
 	f.inject = func() error {

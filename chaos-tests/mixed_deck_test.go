@@ -100,7 +100,7 @@ func deck() []card {
 		{"slow", atNode, func(d *dealer) breakage { return d.b.slowed(d.node(), d.between(50*ms, 700*ms), d.between(3*s, 8*s)) }},
 		{"flapping", atNode, func(d *dealer) breakage { return d.b.flapping(d.node(), 5, d.between(500*ms, 2*s)) }},
 		{"lost-replies", atNode, func(d *dealer) breakage { return d.b.lostReplies(d.node(), 4) }},
-		{"one-line", atNode, func(d *dealer) breakage {
+		{"one-line", atEtcd, func(d *dealer) breakage {
 			return d.b.oneLine(d.node(), d.member(d.r.IntN(2) == 0), d.between(2*s, 8*s))
 		}},
 		{"member-lease", atNode, func(d *dealer) breakage { return d.b.revoke(d.node(), false) }},

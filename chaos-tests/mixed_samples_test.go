@@ -1,13 +1,14 @@
 package chaos
 
 import (
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/quorumcron/quorumcron/chaos-tests/collect"
 	"github.com/quorumcron/quorumcron/chaos-tests/history"
 )
 
@@ -22,14 +23,7 @@ type observer struct {
 	samples  []history.Sample
 	statuses []history.Status
 	spaces   []history.Space
-	heads    []head
 	fsyncs   []fsync
-}
-
-// head is etcd's revision at a moment.
-type head struct {
-	at       time.Time
-	revision int64
 }
 
 // fsync is what a member of etcd said of its writes at a moment: its metrics.
@@ -44,7 +38,7 @@ type fsync struct {
 const (
 	sampleEvery = time.Second
 	spaceEvery  = 2 * time.Second
-	fsyncEvery  = 15 * time.Second
+	fsyncEvery  = 30 * time.Second
 )
 
 func observe(b *bed) *observer {
@@ -91,7 +85,7 @@ func (o *observer) sample(n *node) {
 		s.Readyz = strings.TrimSpace(text)
 	}
 	if code, body := httpGet("http://" + n.http + "/metrics"); code == 200 {
-		s.Metrics = sumsOf(body)
+		s.Metrics = collect.Metrics(body)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,29 +113,29 @@ func (o *observer) status(n *node) {
 // space is what any member of etcd says lies in it.
 func (o *observer) space() {
 	for _, e := range o.b.etcds() {
-		s, revision, err := o.spaceAt(e)
+		s, err := o.spaceAt(e)
 		if err != nil {
 			continue
 		}
 		o.mu.Lock()
-		o.spaces, o.heads = append(o.spaces, s), append(o.heads, head{s.At, revision})
+		o.spaces = append(o.spaces, s)
 		o.mu.Unlock()
 		return
 	}
 }
 
-func (o *observer) spaceAt(e *etcd) (history.Space, int64, error) {
+func (o *observer) spaceAt(e *etcd) (history.Space, error) {
 	ctx, cancel := soon(time.Second)
 	defer cancel()
 	s := history.Space{At: time.Now()}
 	conn := o.b.straight[e.name]
 	status, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
 	if err != nil {
-		return s, 0, err
+		return s, err
 	}
 	leases, err := pb.NewLeaseClient(conn).LeaseLeases(ctx, &pb.LeaseLeasesRequest{})
 	if err != nil {
-		return s, 0, err
+		return s, err
 	}
 	s.DatabaseBytes, s.Leases = status.DbSize, len(leases.Leases)
 	for under, count := range map[string]*int{"locks/": &s.Locks, "members/": &s.Members} {
@@ -149,11 +143,11 @@ func (o *observer) spaceAt(e *etcd) (history.Space, int64, error) {
 		end[len(end)-1]++
 		answer, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte(prefix + under), RangeEnd: end, CountOnly: true})
 		if err != nil {
-			return s, 0, err
+			return s, err
 		}
 		*count = int(answer.Count)
 	}
-	return s, status.Header.Revision, nil
+	return s, nil
 }
 
 func (o *observer) fsync(e *etcd) {
@@ -166,21 +160,23 @@ func (o *observer) fsync(e *etcd) {
 	o.fsyncs = append(o.fsyncs, fsync{e.name, time.Now(), e.cmd.Process.Pid, body})
 }
 
-// sumsOf adds up what a page of metrics says, by name.
-func sumsOf(page string) map[string]float64 {
-	sums := map[string]float64{}
-	for line := range strings.Lines(page) {
-		if strings.HasPrefix(line, "#") {
+// slowest is the worst fsync p99 of any member in any interval in which nothing befell the member: one
+// that is frozen measures its own sleep.
+func (o *observer) slowest(faults []history.Fault) time.Duration {
+	last := map[string]fsync{}
+	worst := time.Duration(0)
+	for _, f := range o.fsyncs {
+		before := last[f.member]
+		last[f.member] = f
+		befallen := slices.ContainsFunc(faults, func(x history.Fault) bool {
+			return (x.Etcd == f.member || x.Node == "" && x.Etcd == "") && x.From.Before(f.at) && x.To.After(before.at)
+		})
+		if befallen || before.pid != f.pid {
 			continue
 		}
-		at := strings.LastIndexByte(strings.TrimSpace(line), ' ')
-		if at < 0 {
-			continue
-		}
-		name, _, _ := strings.Cut(line[:at], "{")
-		if v, err := strconv.ParseFloat(strings.TrimSpace(line[at:]), 64); err == nil && !strings.HasSuffix(name, "_bucket") {
-			sums[name] += v
+		if p99, known := collect.FsyncP99(before.exported, f.exported); known {
+			worst = max(worst, p99)
 		}
 	}
-	return sums
+	return worst
 }

@@ -1,9 +1,12 @@
 package chaos
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +20,7 @@ import (
 var (
 	mixedSeed   = flag.Uint64("seed", 1, "of the mixed run")
 	mixedFor    = flag.Duration("duration", 230*time.Second, "of the mixed run, from its first job to its report; at least 2m")
+	mixedKeep   = flag.String("keep", "", "folder for the history of the mixed run; go run ./chaos-tests/rejudge reads it")
 	mixedFaults = flag.String("faults", "", "names of the faults that the mixed run draws from, with commas; empty is all")
 )
 
@@ -81,11 +85,11 @@ func (m *mixed) run() {
 	sleepUntil(m.end)
 	close(stop)
 	wait()
+	m.quiet()
 	m.phases = append(m.phases,
 		history.Phase{Name: history.Before, From: m.begin, To: faultsFrom},
 		history.Phase{Name: history.During, From: faultsFrom, To: calm},
-		history.Phase{Name: history.After, From: calm, To: m.end})
-	m.quiet()
+		history.Phase{Name: history.After, From: calm, To: time.Now()})
 }
 
 // rounds deals one or two cards at a time until the time is up, and lets the cluster recover in between.
@@ -107,7 +111,7 @@ func (m *mixed) rounds(until time.Time) {
 		return c, true
 	}
 	for time.Now().Before(until) {
-		d := &dealer{b: m.bed, r: r, seen: m.seen, away: map[string]bool{}, took: map[string]bool{}}
+		d := &dealer{b: m.bed, r: r, seen: m.watch.Seen, away: map[string]bool{}, took: map[string]bool{}}
 		first, _ := next(func(card) bool { return true })
 		round := []breakage{first.deal(d)}
 		if first.place != everywhere && r.IntN(3) == 0 {
@@ -120,19 +124,6 @@ func (m *mixed) rounds(until time.Time) {
 		m.recovers(nil)
 		time.Sleep(d.between(time.Second, 3*time.Second))
 	}
-}
-
-// seen is the newest revision that may be compacted: the test's own watch has it.
-func (m *mixed) seen() int64 {
-	m.observer.mu.Lock()
-	defer m.observer.mu.Unlock()
-	revision := int64(1)
-	for _, h := range m.observer.heads {
-		if time.Since(h.at) > 3*time.Second {
-			revision = h.revision
-		}
-	}
-	return revision
 }
 
 // quiet waits until nothing is due, running or uncounted.
@@ -171,13 +162,23 @@ func (m *mixed) stillBusy() string {
 func (m *mixed) collect() history.History {
 	m.t.Helper()
 	m.observer.end()
+	ctx, cancel := soon(patience)
+	defer cancel()
 	h := history.History{
-		Changes: m.crowd.changes, Faults: m.faults, Lines: m.lines(), Jobs: m.jobs(), Runs: m.runs(),
+		Changes: m.crowd.changes, Faults: m.faults, Lines: m.lines(), Jobs: m.jobs(), Runs: m.runs(), Etcd: m.watch.Stop(ctx),
 		Reads: m.crowd.reads, Previews: m.crowd.previews, Samples: m.observer.samples, Statuses: m.observer.statuses,
-		Spaces: m.observer.spaces, Phases: m.phases, Taken: time.Now(),
+		Spaces: m.observer.spaces, Phases: m.phases, FsyncP99: m.observer.slowest(m.faults), Taken: time.Now(),
 	}
 	for _, n := range m.nodes {
 		h.Members = append(h.Members, history.Member{Name: n.name, Labels: map[string]string{"zone": zones[n.name]}})
+	}
+	log, err := os.Open(m.effects)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer log.Close()
+	if h.Effects, err = history.ReadEffects(log); err != nil {
+		m.t.Fatal(err)
 	}
 	return h
 }
@@ -189,14 +190,31 @@ func (m *mixed) judge(h history.History) {
 	for _, c := range h.Changes {
 		results[c.Op+" "+c.Result]++
 	}
-	m.t.Logf("%d lines, %d runs, %d faults, calls %v", len(h.Lines), len(h.Runs), len(h.Faults), results)
+	m.t.Logf("%d lines, %d runs, %d effects, %d faults, etcd's fsync p99 %s, calls %v", len(h.Lines), len(h.Runs), len(h.Effects), len(h.Faults), h.FsyncP99, results)
+	m.keep(h)
 	m.t.Log(h.Lateness(func(l history.Line) bool { return !l.Due().IsZero() }))
-	starts := map[string]int{}
-	for _, l := range h.Lines {
-		if attempt := l.Firing + " attempt " + l.Attempt; l.Event == history.Start && !l.Child {
-			if starts[attempt]++; starts[attempt] > 1 {
-				m.t.Errorf("%s of %s started twice, the second time on %s", attempt, l.Job, l.Node)
-			}
-		}
+	j := h.Judge(history.Full())
+	m.t.Logf("%s: %d instants, %d of them under fault; looked at %v", j.Verdict, j.Required, j.InFaults, j.Looked)
+	for _, doubt := range j.Doubts {
+		m.t.Error("inconclusive: ", doubt)
 	}
+	m.noViolations(j.Findings)
+}
+
+// keep writes the history to a folder if one was named.
+func (m *mixed) keep(h history.History) {
+	m.t.Helper()
+	if *mixedKeep == "" {
+		return
+	}
+	path := filepath.Join(*mixedKeep, fmt.Sprintf("seed-%d.history", m.seed))
+	f, err := os.Create(path)
+	if err == nil {
+		err = errors.Join(h.Write(f), f.Close())
+	}
+	if err != nil {
+		m.t.Errorf("keep the history: %v", err)
+		return
+	}
+	m.t.Logf("kept in %s", path)
 }

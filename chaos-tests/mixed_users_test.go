@@ -175,6 +175,8 @@ func (c *crowd) read(node, job string) {
 	var p history.Preview
 	if j := answer.GetJob(); j != nil {
 		h.Found, h.UID, h.Generation, h.Revision, h.Paused = true, j.Uid, j.Generation, j.Revision, j.Paused
+	}
+	if j := answer.GetJob(); j != nil && h.Returned.Sub(h.Invoked) < 200*time.Millisecond { // else nobody knows when it was looked up
 		p = history.Preview{At: h.Invoked, Node: node, Job: job}
 		for _, next := range j.NextInstants {
 			p.Next = append(p.Next, next.AsTime())

@@ -20,7 +20,7 @@ import (
 
 // programs are the binaries under test, and those of the tests: built once, before the first test.
 var programs struct {
-	quorumcron, etcd, witness, handlers string
+	quorumcron, etcd, witness, handlers, receiver string
 }
 
 // sabotaged names the protection that the nodes go without, and these tests must miss: SABOTAGE.md.
@@ -46,7 +46,7 @@ func runAll(m *testing.M) int {
 		tags = "sabotage"
 	}
 	build := exec.Command("go", "build", "-buildvcs=false", "-tags", tags, "-o", dir+"/",
-		"./cmd/quorumcron", "./chaos-tests/etcd", "./chaos-tests/witness", "./chaos-tests/handlers")
+		"./cmd/quorumcron", "./chaos-tests/etcd", "./chaos-tests/witness", "./chaos-tests/handlers", "./chaos-tests/receiver")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
@@ -54,6 +54,7 @@ func runAll(m *testing.M) int {
 	}
 	programs.quorumcron, programs.etcd = filepath.Join(dir, "quorumcron"), filepath.Join(dir, "etcd")
 	programs.witness, programs.handlers = filepath.Join(dir, "witness"), filepath.Join(dir, "handlers")
+	programs.receiver = filepath.Join(dir, "receiver")
 	go starter()
 	go leaveWhenTold(remove)
 	return m.Run()
