@@ -190,11 +190,12 @@ func (t *trial) late(*Judgement) int {
 			continue
 		}
 		looked++
-		recovery := t.recovery
+		recovery, since := t.recovery, s.Due()
 		if s.Attempt != "1" { // it waited until the attempt before was surely dead
 			recovery = func(Fault) time.Duration { return t.h.bounds().BusyRecovery() }
+			since = t.silentSince(s)
 		}
-		until, by := t.h.reach(s.Due(), recovery)
+		until, by := t.h.reach(since, recovery)
 		if !s.Wall().After(until) {
 			continue
 		}
@@ -206,6 +207,32 @@ func (t *trial) late(*Judgement) int {
 			"%s attempt %s started on %s at %s, %s after it was due", s.Firing, s.Attempt, s.Node, clock(s.Wall()), s.Lateness())
 	}
 	return looked
+}
+
+// silentSince is when the attempt before a start gave its last sign of life, or the instant.
+func (t *trial) silentSince(s Line) time.Time {
+	since := s.Due()
+	for _, before := range t.starts {
+		if before.Firing == s.Firing && token(before) < token(s) && before.BootNS < s.BootNS {
+			since = later(since, t.deadBy(before, s))
+		}
+	}
+	return since
+}
+
+// deadBy is when an attempt was dead, or, if it lived on beside its successor, when the fault came that
+// had it called lost.
+func (t *trial) deadBy(l, successor Line) time.Time {
+	last := t.last[l.Nonce].Wall()
+	if !last.After(successor.Wall()) {
+		return last
+	}
+	for _, f := range t.h.Faults {
+		if f.trait().loses && f.on(l.Node) && !f.end().Before(l.Wall()) && f.From.Before(successor.Wall()) {
+			return later(f.From, l.Wall())
+		}
+	}
+	return l.Due()
 }
 
 // recovery is how long the job may stand still after a fault: longer when an attempt was in flight

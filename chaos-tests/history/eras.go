@@ -1,8 +1,10 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -55,10 +57,6 @@ func (h *History) lives(job string, changes []Change, log *written) (lives []*li
 			lives = append(lives, now)
 		case now == nil:
 			doubts = append(doubts, fmt.Sprintf("%s: %s before it was ever applied", job, c.Op))
-		case c.Op == Trigger:
-			now.triggers = append(now.triggers, c.Change)
-		case c.Op == Cancel:
-			now.cancels = append(now.cancels, c.Change)
 		case c.Op == Delete:
 			now.end(c)
 			now.deleted = &c.at
@@ -66,7 +64,31 @@ func (h *History) lives(job string, changes []Change, log *written) (lives []*li
 			now.change(c)
 		}
 	}
+	for _, c := range changes {
+		l := whose(lives, c)
+		switch {
+		case c.Result == Failed || l == nil:
+		case c.Op == Trigger:
+			l.triggers = append(l.triggers, c)
+		case c.Op == Cancel:
+			l.cancels = append(l.cancels, c)
+		}
+	}
 	return lives, found, doubts
+}
+
+// whose is the life that a trigger or cancel was for: by the uid in its firing, or by its time.
+func whose(lives []*life, c Change) *life {
+	var of *life
+	for _, l := range lives {
+		if l.uid != "" && strings.HasPrefix(c.Firing, l.uid) {
+			return l
+		}
+		if of == nil || !l.created.from.After(c.Returned) {
+			of = l
+		}
+	}
+	return of
 }
 
 func (c call) revision() int64 {
@@ -106,64 +128,66 @@ func (l *life) change(c call) {
 // moment is the cursor which the change wrote; without, it lies between call and reply.
 func (h *History) calls(job string, changes []Change, log *written) (calls []call, found []Finding, doubts []string) {
 	used := map[int]bool{} // definitions that a change has been found for
-	for _, c := range changes {
-		if c.Result == Failed {
-			continue
-		}
+	place := func(c Change) {
 		k := call{Change: c, at: window{c.Invoked, c.Returned}}
-		if c.Op == Trigger || c.Op == Cancel {
-			calls = append(calls, k)
-			continue
-		}
-		if log == nil {
-			if c.Result == Unknown {
-				doubts = append(doubts, fmt.Sprintf("%s: nobody knows what became of %s at %s, and etcd was not watched", job, c.Op, clock(c.Invoked)))
-				continue
+		if log != nil {
+			i := log.find(c, used)
+			if i < 0 {
+				return
 			}
-			calls = append(calls, k)
-			continue
+			used[i] = true
+			k.found = &log.definitions[i]
+			k.at = log.moment(k.found)
 		}
-		i := log.find(c, used)
-		if i < 0 {
-			if c.Result == OK && !changesNothing(calls, c) {
-				found = append(found, Finding{Check: "C14", Job: job, At: c.Returned,
-					What: fmt.Sprintf("the reply to %s said that it was done, and etcd was never told", c.Op),
-					Want: "a reply comes after the commit", Evidence: "etcd's log has no such definition"})
-			}
-			continue
-		}
-		used[i] = true
-		k.found = &log.definitions[i]
-		k.at = log.moment(k.found)
 		calls = append(calls, k)
 	}
-	for i, d := range log.all() {
+	edits := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.Result == Failed || c.Op == Trigger || c.Op == Cancel })
+	for _, c := range edits { // those that are known take their place first
+		if c.Result == OK {
+			place(c)
+		}
+	}
+	for _, c := range edits {
+		switch {
+		case c.Result != Unknown:
+		case log == nil:
+			doubts = append(doubts, fmt.Sprintf("%s: nobody knows what became of %s at %s, and etcd was not watched", job, c.Op, clock(c.Invoked)))
+		default:
+			place(c)
+		}
+	}
+	if log == nil {
+		return calls, nil, doubts
+	}
+	slices.SortFunc(calls, func(a, b call) int { return cmp.Compare(a.found.revision, b.found.revision) })
+	for _, c := range edits {
+		if c.Result == OK && !done(calls, c) {
+			found = append(found, Finding{Check: "C14", Job: job, At: c.Returned,
+				What: fmt.Sprintf("the reply to %s said that it was done, and etcd was never told", c.Op),
+				Want: "a reply comes after the commit", Evidence: "etcd's log has no such definition"})
+		}
+	}
+	for i, d := range log.definitions {
 		if !used[i] {
 			found = append(found, Finding{Check: "C14", Job: job, At: d.at,
 				What: fmt.Sprintf("generation %d was written at revision %d, and nobody asked for it", d.GetGeneration(), d.revision),
 				Want: "each definition has the call that asked for it", Evidence: "etcd's log against the calls"})
 		}
 	}
-	slices.SortStableFunc(calls, func(a, b call) int {
-		if a.found != nil && b.found != nil {
-			return int(a.found.revision - b.found.revision)
-		}
-		return 0
-	})
 	return calls, found, doubts
 }
 
-func (w *written) all() []definition {
-	if w == nil {
-		return nil
-	}
-	return w.definitions
-}
-
-// find is the first definition that can be what a change wrote, and that no other change has.
+// find is the first definition that can be what a change wrote, and that no other change has; -1 when it
+// wrote none.
 func (w *written) find(c Change, used map[int]bool) int {
+	const seen = time.Second // what was written may be seen so much later
 	for i, d := range w.definitions {
-		if used[i] || d.at.Before(c.Invoked) || (c.Revision != 0 && c.Revision != d.revision) {
+		switch {
+		case used[i] || d.at.Before(c.Invoked):
+			continue
+		case c.Revision != 0 && c.Revision != d.revision:
+			continue
+		case c.Result == OK && c.Revision == 0 && !d.late && d.at.After(c.Returned.Add(seen)):
 			continue
 		}
 		paused := i > 0 && w.definitions[i-1].GetPaused() && w.definitions[i-1].GetUid() == d.GetUid()
@@ -203,11 +227,18 @@ func (w *written) moment(d *definition) window {
 	return window{at, at}
 }
 
-// changesNothing says whether a change asks for what is so already: it writes nothing.
-func changesNothing(before []call, c Change) bool {
+// done says whether a change is among those that were written, or asked for what was so already: then it
+// writes nothing.
+func done(calls []call, c Change) bool {
 	var spec *Spec
 	paused := false
-	for _, b := range before {
+	for _, b := range calls {
+		if b.Op == c.Op && b.Invoked.Equal(c.Invoked) {
+			return true
+		}
+		if b.found.at.After(c.Returned.Add(time.Second)) {
+			break // written after the reply
+		}
 		switch b.Op {
 		case Apply:
 			spec, paused = &b.Spec, false
@@ -227,7 +258,7 @@ func changesNothing(before []call, c Change) bool {
 	case Resume:
 		return spec != nil && !paused
 	}
-	return false
+	return spec == nil // deleted already
 }
 
 // Classes of instants.

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quorumcron/quorumcron/chaos-tests/history"
@@ -57,6 +58,20 @@ func apiLookalikes() []lookalike {
 		})},
 		{"C14", "an unknown change that did not", spoilt(func(h *history.History) {
 			h.Changes = append(h.Changes, history.Change{Op: history.Pause, Job: "loses", Invoked: at(30), Returned: at(35), Result: history.Unknown})
+		})},
+		{"C14", "a resume of what an unknown pause never paused", spoilt(func(h *history.History) {
+			pause := history.Change{Op: history.Pause, Job: "edited", Invoked: at(2.5), Returned: at(3), Result: history.Unknown}
+			resume := history.Change{Op: history.Resume, Job: "edited", Invoked: at(3.1), Returned: at(3.2), Result: history.OK}
+			h.Changes = slices.Insert(h.Changes, 3, pause, resume)
+		})},
+		{"C14", "a repeated delete", spoilt(func(h *history.History) {
+			for i, c := range h.Changes {
+				if c.Op == history.Delete {
+					c.Invoked, c.Returned, c.Revision = at(21), at(21.1), 0
+					h.Changes = slices.Insert(h.Changes, i+1, c)
+					return
+				}
+			}
 		})},
 		{"C18", "an instant that had just passed when the answer was on its way", spoilt(func(h *history.History) {
 			h.Previews[0].At = at(4.05)

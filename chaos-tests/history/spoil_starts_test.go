@@ -125,6 +125,18 @@ func startLookalikes() []lookalike {
 			r.begin(6.9, j, "n1", 5, "")
 			r.end(7.2, j, 0)
 		}})},
+		{"C03", "tried again long after its instant, once it was surely dead", with(func() history.History {
+			r := newRecording()
+			j := r.apply(0.3, nil, "one", history.Spec{Period: 3e9, End: at(6), Kept: 10, OnLost: "retry"})
+			r.begin(3.05, j, "n2", 3, "")
+			r.line(20, *j.running, history.Beat, 0)
+			r.lockEnds(23, j)
+			r.lose(33.1, j, true)
+			r.begin(33.2, j, "n1", 3, "")
+			r.end(33.5, j, 0)
+			r.foldAlone(44, j)
+			return r.taken(50)
+		}, func(h *history.History) { h.Faults = []history.Fault{befell(history.NodeKill, "n2", 20.01, 0)} })},
 		{"C04", "early by the true clock, on a node whose own was ahead", with(brief(map[int]second{5: func(r *recording, j *recordedJob) {
 			r.begin(4.8, j, "n1", 5, "")
 			r.end(4.95, j, 0)

@@ -29,6 +29,7 @@ type written struct {
 type definition struct {
 	revision int64
 	at       time.Time // when it was seen
+	late     bool
 	*storedv1.Job
 }
 
@@ -222,7 +223,7 @@ func (w *written) add(folder string, e EtcdEvent) bool {
 	last := parts[len(parts)-1]
 	switch folder {
 	case "jobs":
-		d := definition{revision: e.Revision, at: e.At, Job: new(storedv1.Job)}
+		d := definition{revision: e.Revision, at: e.At, late: e.Late, Job: new(storedv1.Job)}
 		if e.Deleted {
 			return true // swept
 		}
