@@ -69,5 +69,8 @@ func etcdToProto(e *scheduler.EtcdHealth) *quorumcronv1.Etcd {
 		DbQuotaBytes:    e.DBQuota,
 		Alarms:          e.Alarms,
 		Members:         int32(e.Members),
+
+		DbQuotaSharePercent: int32(e.Share()),
+		Space:               string(e.Space),
 	}
 }

@@ -28,6 +28,7 @@ func RunToProto(r scheduler.Run) *quorumcronv1.Run {
 		Output:        text(string(r.Output)),
 		OutputBytes:   r.OutputBytes,
 		OutputDropped: r.OutputDropped,
+		Shortened:     r.Shortened,
 	}
 	if last.Verdict == "" && last.Started.IsZero() {
 		p.StartTime = timestamp(last.Granted)

@@ -31,6 +31,7 @@ var errorTable = []struct {
 	{scheduler.ErrPaused, codes.FailedPrecondition, "PAUSED"},
 	{scheduler.ErrEnded, codes.FailedPrecondition, "ENDED"},
 	{errOtherMember, codes.FailedPrecondition, "OTHER_MEMBER"},
+	{scheduler.ErrNoRoom, codes.ResourceExhausted, "ETCD_SPACE"},
 	{scheduler.ErrExhausted, codes.ResourceExhausted, "LIMIT_REACHED"},
 	{scheduler.ErrUnavailable, codes.Unavailable, "UNAVAILABLE"},
 	{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE"},

@@ -142,6 +142,7 @@ func TestEachErrorHasItsCode(t *testing.T) {
 		{scheduler.ErrUnavailable, codes.Unavailable, "UNAVAILABLE"},
 		{scheduler.ErrPaused, codes.FailedPrecondition, "PAUSED"},
 		{scheduler.ErrEnded, codes.FailedPrecondition, "ENDED"},
+		{scheduler.ErrNoRoom, codes.ResourceExhausted, "ETCD_SPACE"},
 		{scheduler.ErrExhausted, codes.ResourceExhausted, "LIMIT_REACHED"},
 		{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE"},
 		{context.Canceled, codes.Canceled, "CANCELED"},

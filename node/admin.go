@@ -22,6 +22,7 @@ const nextShown = 5
 // Apply makes a definition hold, with what is left out filled in. expectedRevision is the edit token,
 // 0 for whatever is there. All that is wrong with the definition is in one scheduler.FieldErrors.
 func (n *Node) Apply(ctx context.Context, job scheduler.Job, expectedRevision int64) (scheduler.Edit, error) {
+	n.makeRoom(ctx)
 	now := n.cfg.Clock()
 	edit, err := n.store.Apply(ctx, store.ApplyRequest{
 		Job: job, ExpectRevision: expectedRevision, Now: now, NotBeyond: n.notBeyond(now),
@@ -104,6 +105,7 @@ func (n *Node) carried(now scheduler.Reading) time.Time {
 // Trigger asks for a firing outside the schedule. A repeat of a request id within a day is answered
 // with the first firing.
 func (n *Node) Trigger(ctx context.Context, t scheduler.TriggerRequest) (scheduler.TriggerReceipt, error) {
+	n.makeRoom(ctx)
 	// The start deadline and the memory of the request id are reckoned from this moment, by others: a
 	// clock that has stepped, and is not believed, must not make it too late already.
 	now := n.cfg.Clock()

@@ -44,6 +44,11 @@ type Config struct {
 	// Commands says whether command jobs may run here. It needs a DataDir and executor.Supervise.
 	Commands bool
 
+	// Compact has this member, while it is the dispatcher, drop etcd's history older than this, and at the
+	// latest when it is twice as old and a minute: 1m to 24h, default 0, which leaves it to etcd. It is for
+	// an etcd without auto-compaction that nobody else uses, and must be the same on all members.
+	Compact time.Duration
+
 	// Clock reads the clocks; default the wall clock and CLOCK_BOOTTIME.
 	Clock func() scheduler.Reading
 	// Logger receives what an operator wants to read; nil discards.
@@ -51,6 +56,13 @@ type Config struct {
 	// Metrics receives the node's collectors; nil means they are kept but not exported.
 	Metrics prometheus.Registerer
 }
+
+// The bounds of Config.Compact. A minute is several times what a watch may be silent before it is opened
+// again (15 s) with its tries, and what a read of all jobs takes.
+const (
+	leastCompact = time.Minute
+	mostCompact  = 24 * time.Hour
+)
 
 var memberName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
@@ -99,6 +111,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.HandlerCapacity < 1 || c.HandlerCapacity > 1_000_000 {
 		refuse("handler capacity %d: must be from 1 to 1000000", c.HandlerCapacity)
+	}
+	if c.Compact != 0 && (c.Compact < leastCompact || c.Compact > mostCompact) {
+		refuse("compact %s: must be from 1m (watches and long reads need the history of their last seconds) to 24h, or 0 to leave it to etcd", c.Compact)
 	}
 	if c.Commands && c.DataDir == "" {
 		refuse("commands: need a data folder for output files; set DataDir")

@@ -161,6 +161,9 @@ type chores struct {
 	requests, pools time.Duration // elapsed clock; 0 is never
 	// agreed is since when every live member supports a higher format than the one in force.
 	agreed time.Duration
+	// revision is etcd's at noted, on the elapsed clock: what the next compaction goes by. 0 is none.
+	revision int64
+	noted    time.Duration
 }
 
 const (
@@ -170,8 +173,8 @@ const (
 	formatAgreed = 10 * time.Minute
 )
 
-// keepHouse removes request ids past their day and pools that no job uses, and puts a higher stored
-// format in force once every live member has supported it for a while.
+// keepHouse removes request ids past their day, pools that no job uses, and old history if it is told to,
+// and puts a higher stored format in force once every live member has supported it for a while.
 func (n *Node) keepHouse(ctx context.Context, guard scheduler.Guard, c *chores) {
 	now := n.cfg.Clock()
 	report := func(what string, err error) {
@@ -184,6 +187,7 @@ func (n *Node) keepHouse(ctx context.Context, guard scheduler.Guard, c *chores) 
 		_, err := n.store.SweepRequests(ctx, guard, now)
 		report("requests not swept", err)
 	}
+	report("history not compacted", n.compact(ctx, c, now))
 	report("members and pools not read", n.lookAgain(ctx))
 	rules, members, _, known := n.dispatching.known()
 	if !known {

@@ -57,7 +57,7 @@ func newMetrics(n *Node, registry prometheus.Registerer) *metrics {
 	}
 	if registry != nil {
 		registry.MustRegister(m.decisions, m.firings, m.startLag, m.runDuration, m.running, m.publications,
-			m.resultsDropped, m.eventsLost, m.resyncs, m.quarantined, m.isDispatcher,
+			m.resultsDropped, m.eventsLost, m.resyncs, m.quarantined, m.isDispatcher, n.space,
 			gauge("shards_owned", "Shards of all pools owned by this member.", func() float64 { return float64(n.shardsOwned.Load()) }),
 			gauge("clock_trusted", "1 while the member plans by its clock.", func() float64 { return truth(n.trusted.Load()) }),
 			gauge("store_groups", "Transactions sent by the packer.", func() float64 { return float64(n.store.Stats().Groups) }),

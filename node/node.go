@@ -45,6 +45,7 @@ type Node struct {
 	pulse       *pulse
 	runEvents   *broadcast
 	dispatching *dispatcher
+	space       *space
 	metrics     *metrics
 	marksWanted chan struct{} // size 1: one token asks for a look at the marks
 	killed      chan struct{} // closed by kill: the node is told to stop at once
@@ -99,7 +100,7 @@ func New(cfg Config) (*Node, error) {
 		store: store.New(cfg.Client, store.Config{Prefix: cfg.Prefix, Logger: cfg.Logger}),
 		inbox: newInbox(), held: newHoldings(), pulse: newPulse(), runEvents: newBroadcast(),
 		dispatching: newDispatcher(), marksWanted: make(chan struct{}, 1), killed: killed, kill: sync.OnceFunc(func() { close(killed) }),
-		view: newView(), handlers: map[string]Handler{},
+		view: newView(), space: newSpace(), handlers: map[string]Handler{},
 	}
 	n.metrics = newMetrics(n, cfg.Metrics)
 	return n, nil
@@ -341,6 +342,7 @@ func (n *Node) live(ctx, life context.Context, ended <-chan error) error {
 	if !cutMarks {
 		follow(func() { n.watchMarks(life) })
 	}
+	follow(func() { n.watchSpace(life) })
 	follow(func() { n.sendSpooled(life) })
 
 	select {

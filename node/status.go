@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/quorumcron/quorumcron/scheduler"
 	"github.com/quorumcron/quorumcron/scheduler/cron"
 	"github.com/quorumcron/quorumcron/store"
@@ -130,13 +128,8 @@ func (n *Node) warnings(s scheduler.ClusterStatus, rules store.Rules, members []
 			w = append(w, fmt.Sprintf("member %s has time zones %s, %s has %s: upgrade one of them", m.Name, m.TZData, n.cfg.Name, cron.Version()))
 		}
 	}
-	if e := s.Etcd; e != nil {
-		for _, a := range e.Alarms {
-			w = append(w, "etcd raises "+a+": nothing can be granted until it is cleared")
-		}
-		if e.Revision-e.CompactRevision > 5_000_000 {
-			w = append(w, "etcd has not compacted its history for over 5 million revisions: switch on auto-compaction")
-		}
+	if s.Etcd != nil {
+		w = append(w, s.Etcd.Warnings()...)
 	}
 	return w
 }
@@ -153,41 +146,16 @@ func keysOf[V any](m map[string]V) func(func(string) bool) {
 
 // etcdHealth asks etcd how it is; nil while it does not answer.
 func (n *Node) etcdHealth(ctx context.Context) *scheduler.EtcdHealth {
-	endpoints := n.cfg.Client.Endpoints()
-	if len(endpoints) == 0 || n.cfg.Client.Maintenance == nil {
+	h := n.readSpace(ctx)
+	if h == nil {
 		return nil
 	}
 	ctx, done := context.WithTimeout(ctx, statusTimeout)
 	defer done()
-	status, err := n.cfg.Client.Status(ctx, endpoints[0])
-	if err != nil {
-		return nil
-	}
-	h := &scheduler.EtcdHealth{
-		Endpoints: endpoints, Version: status.Version, Revision: status.Header.GetRevision(),
-		DBSize: status.DbSize, DBInUse: status.DbSizeInUse, DBQuota: status.DbSizeQuota,
-	}
 	if list, err := n.cfg.Client.MemberList(ctx); err == nil {
 		h.Members = len(list.Members)
 	}
-	if alarms, err := n.cfg.Client.AlarmList(ctx); err == nil {
-		for _, a := range alarms.Alarms {
-			h.Alarms = append(h.Alarms, a.Alarm.String())
-		}
-	}
-	h.CompactRevision = n.compacted(ctx)
 	return h
-}
-
-// compacted is the revision up to which etcd has compacted, found by asking for the oldest history:
-// etcd refuses with the revision that it still has.
-func (n *Node) compacted(ctx context.Context) int64 {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for r := range n.cfg.Client.Watch(ctx, n.cfg.Prefix+"meta", clientv3.WithRev(1)) {
-		return r.CompactRevision // 0 when nothing has been compacted: the event of its first put came
-	}
-	return 0
 }
 
 // ownerOf names the member that owns a job's shard in its pool, as the rules last delivered say.

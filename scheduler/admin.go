@@ -194,7 +194,8 @@ type ClusterStatus struct {
 	Now         time.Time
 }
 
-// EtcdHealth is what etcd says of itself.
+// EtcdHealth is what etcd says of itself. Sizes and quota are those of the member of etcd with the
+// greatest share, for the first one whose file is full raises the alarm for all.
 type EtcdHealth struct {
 	Endpoints                 []string
 	Version                   string
@@ -202,6 +203,12 @@ type EtcdHealth struct {
 	DBSize, DBInUse, DBQuota  int64 // bytes; DBQuota 0 when it does not tell
 	Alarms                    []string
 	Members                   int
+	// Space is what the sizes and alarms mean for what is written.
+	Space SpaceLevel
+	// HistoryStood is for how long the compaction revision has stood still while HistoryWritten revisions
+	// were written; zeros while history is compacted.
+	HistoryStood   time.Duration
+	HistoryWritten int64
 }
 
 // Quarantined is a record that could not be read.

@@ -26,7 +26,9 @@ var (
 	ErrPaused = errors.New("paused")
 	// ErrEnded: the firing has ended, so that there is nothing left to cancel.
 	ErrEnded = errors.New("already ended")
-	// ErrExhausted: etcd's quota or a limit of the cluster is used up.
+	// ErrNoRoom: etcd's database is nearly full, and what was asked would add to it for good.
+	ErrNoRoom = errors.New("no room")
+	// ErrExhausted: a limit of the cluster or of etcd's requests is used up.
 	ErrExhausted = errors.New("limit reached")
 )
 

@@ -69,6 +69,9 @@ type Run struct {
 	// was in all and OutputDropped how much of it the member's file does not hold.
 	Output                     []byte
 	OutputBytes, OutputDropped int64
+	// Shortened: etcd was short of space when the record was written. It has no output and no messages,
+	// and of the attempts before the last what is needed.
+	Shortened bool
 }
 
 // Last is the newest attempt, or the zero Attempt of an empty record.

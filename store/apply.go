@@ -63,6 +63,9 @@ func (s *Store) create(p present, r ApplyRequest, e EditRequest) (c change, err 
 		return c, fmt.Errorf("%w: job %s was deleted, and an attempt of it still runs on %s; apply it again when that has ended",
 			scheduler.ErrConflict, e.Name, strings.Join(membersOf(*p.state), ", "))
 	}
+	if err := s.room(); err != nil {
+		return c, fmt.Errorf("job %s is new: %w", e.Name, err)
+	}
 	now := r.Now.Wall.UTC()
 	job := r.Job.Anchored(scheduler.Job{}, now)
 	if job.UID, err = newUID(now); err != nil {

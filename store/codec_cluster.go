@@ -16,6 +16,7 @@ func encodeRun(r scheduler.Run) (*storedv1.Run, error) {
 		Output:        r.Output,
 		OutputBytes:   r.OutputBytes,
 		OutputDropped: r.OutputDropped,
+		Shortened:     r.Shortened,
 	}
 	return m, e.err
 }
@@ -35,6 +36,7 @@ func decodeRun(uid string, slot int, m *storedv1.Run) (scheduler.Run, error) {
 		Output:        m.GetOutput(),
 		OutputBytes:   m.GetOutputBytes(),
 		OutputDropped: m.GetOutputDropped(),
+		Shortened:     m.GetShortened(),
 	}
 	return r, d.err
 }

@@ -3,12 +3,14 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
@@ -157,6 +159,20 @@ func (s *Store) publish(ctx context.Context, g scheduler.Guard, rulesRevision in
 		s.kept.wrote(p.key, revision, p.message, p.carried)
 	}
 	return revision, nil
+}
+
+// Compact has etcd forget its history before the revision, of the whole of etcd: others that share it lose
+// theirs too. etcd takes no guard for it, and none is needed: the caller asks for a revision that has been
+// history for so long that nobody here reads it any more, so that a request that arrives late, or from a
+// dispatcher that has been deposed, asks for even less than what may go. If etcd has compacted further
+// meanwhile it refuses, and that is no error. It does not wait for the pages to be freed.
+func (s *Store) Compact(ctx context.Context, revision int64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
+	defer cancel()
+	if _, err := s.client.Compact(ctx, revision); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return fmt.Errorf("compact to revision %d: %w: %w", revision, scheduler.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // RaiseFormat puts a higher format in force, if that in force is still the one of the meta given.

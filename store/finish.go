@@ -28,7 +28,7 @@ type Finish struct {
 // the error wraps ErrUnknown. It returns false if the attempt no longer has its lock and its slot
 // does not hold this verdict: the result is late (FinishLate). Rule 4.
 func (s *Store) Finish(ctx context.Context, f Finish) (recorded bool, err error) {
-	record, err := f.record()
+	record, err := s.endRecord(f)
 	if err != nil {
 		return false, err
 	}
@@ -72,18 +72,14 @@ func (s *Store) finishing(f Finish, record string) *op {
 	return o
 }
 
-// record is the value of the run, after a check that it is the record of this attempt.
-func (f Finish) record() (string, error) {
+// endRecord is the value of the run, after a check that it is the record of this attempt.
+func (s *Store) endRecord(f Finish) (string, error) {
 	last := f.Run.Last()
 	if f.Lock.Token <= 0 || f.Run.Firing != f.Lock.Firing || last.Token != f.Lock.Token || last.Verdict == "" {
 		return "", fmt.Errorf("%w: finish of %s with token %d: the record is of %s, token %d, verdict %q",
 			scheduler.ErrInvalid, f.Lock.Firing, f.Lock.Token, f.Run.Firing, last.Token, last.Verdict)
 	}
-	m, err := encodeRun(f.Run)
-	if err != nil {
-		return "", fmt.Errorf("%w: record of %s: %w", scheduler.ErrInvalid, f.Lock.Firing, err)
-	}
-	return marshal(m)
+	return s.recordOf(f.Run)
 }
 
 // entry is the entry that the attempt has in the state, as far as a reading of lock and slot needs it.
@@ -128,7 +124,7 @@ type LateOutcome struct {
 // is dropped, for a recorded verdict is never corrected. It repeats until etcd answers or ctx ends.
 // Rule 6.
 func (s *Store) FinishLate(ctx context.Context, f Finish) (LateOutcome, error) {
-	record, err := f.record()
+	record, err := s.endRecord(f)
 	if err != nil {
 		return LateOutcome{}, err
 	}

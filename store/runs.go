@@ -45,6 +45,7 @@ func (s *Store) runsOf(name scheduler.JobName, state scheduler.State, ring []*mv
 			s.log.Debug("run not readable", "key", s.keys.short(string(kv.Key)), "err", err)
 			continue
 		}
+		r.Job = name // a record in short form may not have it
 		i := slices.IndexFunc(runs[:live], func(o scheduler.Run) bool { return o.Firing == r.Firing })
 		switch {
 		case i < 0:
@@ -227,7 +228,7 @@ func (s *Store) runIn(ctx context.Context, name scheduler.JobName, p present, f 
 }
 
 // jobOfUID finds the job of a uid: by a record, by a lock, or by looking through the states, which
-// only a job without either needs.
+// only a job without either needs, or one whose name does not fit into its short records.
 func (s *Store) jobOfUID(ctx context.Context, uid string) (scheduler.JobName, error) {
 	resp, err := s.read(ctx,
 		clientv3.OpGet(s.keys.runs(uid), clientv3.WithPrefix(), clientv3.WithLimit(1)),
@@ -236,7 +237,7 @@ func (s *Store) jobOfUID(ctx context.Context, uid string) (scheduler.JobName, er
 		return scheduler.JobName{}, err
 	}
 	var run storedv1.Run
-	if kv := found(resp.Responses, 0); kv != nil && unmarshal(kv.Value, &run) == nil {
+	if kv := found(resp.Responses, 0); kv != nil && unmarshal(kv.Value, &run) == nil && run.GetName() != "" {
 		return scheduler.JobName{Namespace: run.GetNamespace(), Name: run.GetName()}, nil
 	}
 	var lock storedv1.Lock

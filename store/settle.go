@@ -42,13 +42,9 @@ func (s *Store) lose(c Claim, w *write) error {
 	if d.Record == nil || d.SlotBelow <= 0 || d.Record.Firing != d.Firing {
 		return fmt.Errorf("%w: lose of %s: needs its record and the token of its entry", scheduler.ErrInvalid, d.Firing)
 	}
-	value, err := encodeRun(*d.Record)
+	record, err := s.recordOf(*d.Record)
 	if err != nil {
-		return fmt.Errorf("%w: record of %s: %w", scheduler.ErrInvalid, d.Firing, err)
-	}
-	record, err := marshal(value)
-	if err != nil {
-		return fmt.Errorf("%w: record of %s: %w", scheduler.ErrInvalid, d.Firing, err)
+		return err
 	}
 	lock, slot := s.keys.lock(d.Firing, 0), s.keys.run(c.UID, d.Slot)
 	if !cutLoseLock {

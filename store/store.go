@@ -51,6 +51,8 @@ type Store struct {
 	decoded decoded
 	// followers counts the watches that are open: without any, no progress is asked for.
 	followers atomic.Int64
+	// restricted is what etcd has no room for; nil is nothing.
+	restricted atomic.Pointer[restriction]
 }
 
 // New returns a Store on a client that the caller closes after Run has returned.

@@ -66,6 +66,9 @@ func (s *Store) triggerOnce(ctx context.Context, r scheduler.TriggerRequest, id 
 	case read.Responses[2].GetResponseRange().GetCount() >= mostWaiting:
 		return receipt, false, fmt.Errorf("%w: %d triggers of it are waiting already", scheduler.ErrExhausted, mostWaiting)
 	}
+	if err := s.room(); err != nil { // after the repeats, which are answered whatever the size
+		return receipt, false, err
+	}
 	receipt.Firing = scheduler.Triggered(job.UID, id)
 	trigger, err := marshal(encodeTrigger(scheduler.Trigger{Requested: now.Wall, Caller: r.Caller}))
 	if err != nil {

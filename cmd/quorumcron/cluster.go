@@ -72,6 +72,7 @@ func (c *console) statusTable(w io.Writer, s *quorumcronv1.ClusterServiceStatusR
 	row(w, "Asked:", fmt.Sprintf("%s %s, %s", s.GetMember(), s.GetVersion(), state))
 	if e := s.GetEtcd(); e != nil {
 		row(w, "Etcd:", etcdLine(e))
+		row(w, "Space:", spaceLine(e))
 	} else {
 		row(w, "Etcd:", "AWAY")
 	}
@@ -85,12 +86,28 @@ func (c *console) statusTable(w io.Writer, s *quorumcronv1.ClusterServiceStatusR
 }
 
 func etcdLine(e *quorumcronv1.Etcd) string {
-	line := fmt.Sprintf("%s, %d members, revision %d, %s in use", e.GetVersion(), e.GetMembers(), e.GetRevision(), size(e.GetDbInUseBytes()))
-	if e.GetDbQuotaBytes() > 0 {
-		line += fmt.Sprintf(" of %s (%d %%)", size(e.GetDbQuotaBytes()), 100*e.GetDbInUseBytes()/e.GetDbQuotaBytes())
+	line := fmt.Sprintf("%s, %d members, revision %d", e.GetVersion(), e.GetMembers(), e.GetRevision())
+	if e.GetCompactRevision() > 0 {
+		line += fmt.Sprintf(", compacted to %d", e.GetCompactRevision())
 	}
 	if len(e.GetAlarms()) > 0 {
 		line += ", ALARM " + strings.Join(e.GetAlarms(), ", ")
+	}
+	return line
+}
+
+// spaceLine is how full etcd is, and what follows from it.
+func spaceLine(e *quorumcronv1.Etcd) string {
+	line := size(e.GetDbSizeBytes())
+	if e.GetDbQuotaBytes() > 0 {
+		line += fmt.Sprintf(" of %s (%d %%)", size(e.GetDbQuotaBytes()), e.GetDbQuotaSharePercent())
+	}
+	line += ", " + size(e.GetDbInUseBytes()) + " in use"
+	switch scheduler.SpaceLevel(e.GetSpace()) {
+	case scheduler.SpaceTight:
+		line += ", TIGHT: records in short form"
+	case scheduler.SpaceFull:
+		line += ", FULL: no new jobs and triggers, records in short form"
 	}
 	return line
 }

@@ -301,6 +301,6 @@ func (f *fakeServer) Status(ctx context.Context, r *quorumcronv1.ClusterServiceS
 		Reasons: []string{"shards: some are not read yet", "clock: it stepped"}, Warnings: []string{"pool gpu has no member"}, Now: at(0),
 		Quarantined: []*quorumcronv1.QuarantinedRecord{{Key: "jobs/3f/default/old", Problem: "unknown schedule kind"}},
 		Etcd: &quorumcronv1.Etcd{Endpoints: []string{"10.0.0.1:2379"}, Version: "3.7.3", Revision: 1234, DbSizeBytes: 64 << 20, DbInUseBytes: 32 << 20,
-			DbQuotaBytes: 2 << 30, Alarms: []string{"NOSPACE"}, Members: 3},
+			DbQuotaBytes: 2 << 30, Alarms: []string{"NOSPACE"}, Members: 3, CompactRevision: 1200, DbQuotaSharePercent: 3, Space: "full"},
 	}, f.failure(ctx, "", r)
 }

@@ -61,7 +61,7 @@ func (c *console) runTable(w io.Writer, r *quorumcronv1.Run) {
 		if verdict == "" {
 			verdict = "running"
 		}
-		line := fmt.Sprintf("%d %s on %s, token %d", a.GetNumber(), verdict, a.GetMember(), a.GetToken())
+		line := fmt.Sprintf("%d %s on %s, token %d", a.GetNumber(), verdict, orDash(a.GetMember()), a.GetToken())
 		if a.GetStartTime() != nil {
 			line += fmt.Sprintf(", started %s, took %s", stamp(a.GetStartTime()), c.took(a.GetStartTime(), a.GetEndTime()))
 		}
@@ -73,6 +73,10 @@ func (c *console) runTable(w io.Writer, r *quorumcronv1.Run) {
 			what += fmt.Sprintf(", %d of them not kept", r.GetOutputDropped())
 		}
 		row(w, "Output:", what)
+	}
+	if r.GetShortened() {
+		row(w, "Shortened:", "etcd was short of space (80 % of its quota) when this was recorded: no message, no tail of the output")
+		row(w, "", "here, and no more of earlier attempts than shown; `run logs "+r.GetFiring()+"` has the output")
 	}
 }
 

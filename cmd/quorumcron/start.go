@@ -28,7 +28,7 @@ type startOptions struct {
 	grpcAddr, httpAddr, advertise string
 	insecure                      bool
 	labels                        labelsFlag
-	ttl, drain                    time.Duration
+	ttl, drain, compact           time.Duration
 	capacity                      int
 	level                         levelFlag
 
@@ -70,6 +70,7 @@ func (o *startOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.ttl, "session-ttl", 10*time.Second, "silence after which the node counts as dead, 3s to 60s")
 	f.DurationVar(&o.drain, "drain-timeout", 30*time.Second, "how long a stop waits for runs, up to 1h")
 	f.IntVar(&o.capacity, "capacity", 256, "the most commands that run here at a time")
+	f.DurationVar(&o.compact, "compact", 0, "drop etcd's history older than this, 1m to 24h (default: etcd does)")
 	f.Var(&o.level, "log-level", "least level of what is logged")
 	f.StringVar(&o.etcdCA, "etcd-ca-file", "", "certificate of the authority that signed etcd's; turns TLS on")
 	f.StringVar(&o.etcdCert, "etcd-cert-file", "", "this node's certificate for etcd")
@@ -142,6 +143,9 @@ func (o *startOptions) complain(flags *pflag.FlagSet, c *console) error {
 	if o.drain < 0 || o.drain > time.Hour {
 		add(fmt.Errorf("--drain-timeout %s: must be from 0s to 1h", o.drain))
 	}
+	if o.compact != 0 && (o.compact < time.Minute || o.compact > 24*time.Hour) {
+		add(fmt.Errorf("--compact %s: must be from 1m to 24h, such as 5m, or 0 to leave it to etcd", o.compact))
+	}
 	if o.capacity < 1 || o.capacity > 100_000 {
 		add(fmt.Errorf("--capacity %d: must be from 1 to 100000", o.capacity))
 	}
@@ -198,7 +202,7 @@ func (o *startOptions) run(ctx context.Context, c *console) error {
 	m, err := openMember(memberConfig{
 		node: node.Config{
 			Name: o.name, Prefix: strings.TrimSuffix(o.prefix, "/") + "/", DataDir: dir, Labels: o.labels, SessionTTL: o.ttl,
-			DrainTimeout: o.drain, Capacity: o.capacity, Commands: true, Logger: log,
+			DrainTimeout: o.drain, Capacity: o.capacity, Compact: o.compact, Commands: true, Logger: log,
 		},
 		etcd: dial, grpcAddr: o.grpcAddr, httpAddr: o.httpAddr, advertise: o.advertise,
 	})

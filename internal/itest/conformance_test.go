@@ -96,7 +96,7 @@ func TestEtcdConforms(t *testing.T) {
 				return
 			}
 			t.Parallel()
-			cfg := devetcd.Config{Dir: t.TempDir()}
+			cfg := devetcd.Config{Dir: t.TempDir(), QuotaBytes: c.Quota}
 			c.Run(t, env(t, cfg, start(t, cfg), "t/"))
 		})
 	}

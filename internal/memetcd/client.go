@@ -186,7 +186,7 @@ func (c clusterClient) MemberList(ctx context.Context, r *pb.MemberListRequest, 
 	})
 }
 
-// maintenanceClient implements Status and the listing of alarms.
+// maintenanceClient implements Status, alarms and defragmentation.
 type maintenanceClient struct {
 	pb.MaintenanceClient
 	at *conn
@@ -195,6 +195,13 @@ type maintenanceClient struct {
 func (c maintenanceClient) Status(ctx context.Context, r *pb.StatusRequest, _ ...grpc.CallOption) (*pb.StatusResponse, error) {
 	return retry(ctx, c.at, func() (*pb.StatusResponse, error) {
 		return do(ctx, c.at, Call{Method: "Status", Request: r}, func() (*pb.StatusResponse, error) { return c.at.l.s.status(), nil })
+	})
+}
+
+func (c maintenanceClient) Defragment(ctx context.Context, r *pb.DefragmentRequest, _ ...grpc.CallOption) (*pb.DefragmentResponse, error) {
+	return do(ctx, c.at, Call{Method: "Defragment", Request: r}, func() (*pb.DefragmentResponse, error) {
+		c.at.l.s.size.file = c.at.l.s.size.inUse()
+		return &pb.DefragmentResponse{Header: c.at.l.s.header()}, nil
 	})
 }
 

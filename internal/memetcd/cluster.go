@@ -138,6 +138,7 @@ func (s *Store) Compact(rev int64) error {
 func (s *Store) status() *pb.StatusResponse {
 	resp := &pb.StatusResponse{
 		Header: s.header(), Version: apiversion.Version, RaftTerm: s.term,
+		DbSize: s.size.file, DbSizeInUse: s.size.inUse(), DbSizeQuota: s.size.quota,
 		RaftIndex: uint64(s.stats.Proposals), RaftAppliedIndex: uint64(s.stats.Proposals),
 	}
 	if s.cluster.up {

@@ -12,8 +12,8 @@ import (
 )
 
 // env makes a cluster for one statement.
-func env(t *testing.T) *conformance.Env {
-	s := memetcd.New(memetcd.Config{})
+func env(t *testing.T, quota int64) *conformance.Env {
+	s := memetcd.New(memetcd.Config{QuotaBytes: quota})
 	t.Cleanup(s.Close)
 	dial := func(l *memetcd.Link) *clientv3.Client { return l.Client(t.Context()) }
 	return &conformance.Env{
@@ -69,7 +69,7 @@ func TestMemetcdConforms(t *testing.T) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			c.Run(t, env(t))
+			c.Run(t, env(t, c.Quota))
 		})
 	}
 }
@@ -79,7 +79,7 @@ func TestMemetcdConformsInBubbles(t *testing.T) {
 	for _, c := range conformance.Tests() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { c.Run(t, env(t)) })
+			synctest.Test(t, func(t *testing.T) { c.Run(t, env(t, c.Quota)) })
 		})
 	}
 }

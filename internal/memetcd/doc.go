@@ -21,7 +21,8 @@
 //
 // Not emulated: more than one server (so no stale serializable reads, no lagging members, no
 // membership changes), authentication and roles, RangeStream, snapshots and hashes, fragments of watch
-// responses, quotas (only the alarm that they raise), lease checkpoints (off in etcd by default),
+// responses, a transaction that passes the quota only when it is applied (all are refused before; the
+// sizes of the file are of about the right order), lease checkpoints (off in etcd by default),
 // gRPC metadata except "require leader", endpoints and their balancing. Two races of the real thing
 // have one outcome here: a watch from the past catches up at once, where etcd takes up to 100 ms and a
 // compaction can overtake it; and a write right after a broken connection finds the new one, where it

@@ -66,10 +66,11 @@ func (m *lessor) minTTL() int64 {
 }
 
 func (m *lessor) grant(r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+	if err := m.s.fits(leaseCost); err != nil {
+		return nil, err
+	}
 	m.s.stats.Proposals++
 	switch {
-	case m.s.cluster.noSpace:
-		return nil, rpctypes.ErrGRPCNoSpace
 	case r.TTL > maxLeaseTTL:
 		return nil, rpctypes.ErrGRPCLeaseTTLTooLarge
 	case m.leases[r.ID] != nil:

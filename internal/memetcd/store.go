@@ -28,6 +28,8 @@ type Config struct {
 	// AutoCompact, if positive, compacts as etcd's periodic mode does: history older than this goes.
 	// It happens along with writes, so an idle store keeps its history.
 	AutoCompact time.Duration
+	// QuotaBytes is etcd's --quota-backend-bytes; zero is 2 GiB.
+	QuotaBytes int64
 	// Latency is the way of every request and of every reply, until a Link says otherwise.
 	Latency time.Duration
 	// ProgressInterval is the time between the notifications that a watch made WithProgressNotify
@@ -54,6 +56,7 @@ type Store struct {
 	log       []logged
 	lastAuto  time.Time
 	stats     Stats
+	size      sizes
 	lessor    lessor
 	watches   watchIndex
 	links     []*Link
@@ -95,11 +98,15 @@ func New(cfg Config) *Store {
 	if cfg.DeadAfter == 0 {
 		cfg.DeadAfter = 8 * time.Second
 	}
+	if cfg.QuotaBytes == 0 {
+		cfg.QuotaBytes = DefaultQuotaBytes
+	}
 	now := time.Now()
 	s := &Store{cfg: cfg, epoch: now, lastAuto: now, rev: 1, compacted: -1, term: 2}
 	s.lessor.init(s)
 	s.watches.init()
 	s.cluster.up = true
+	s.size = sizes{quota: cfg.QuotaBytes, file: emptyFile}
 	return s
 }
 
@@ -143,6 +150,7 @@ func (s *Store) put(key string, value []byte, lease int64) {
 	s.lessor.attach(lease, key)
 	it.versions = append(it.versions, v)
 	s.changes = append(s.changes, change{it, v})
+	s.size.add(key, v)
 	s.stats.Puts++
 }
 
@@ -155,6 +163,7 @@ func (s *Store) del(r span) int64 {
 		v := version{mod: s.rev + 1, dead: true}
 		it.versions = append(it.versions, v)
 		s.changes = append(s.changes, change{it, v})
+		s.size.add(it.key, v)
 		s.live.remove(it.key)
 	}
 	s.stats.Deletes += int64(len(doomed))
@@ -247,10 +256,14 @@ func (s *Store) trim(it *item, rev int64) {
 			keep = i
 		}
 	}
+	for _, v := range it.versions[:keep] {
+		s.size.drop(it.key, v)
+	}
 	if keep > 0 {
 		it.versions = append([]version(nil), it.versions[keep:]...)
 	}
 	if v := it.versions[0]; v.dead && v.mod < rev {
+		s.size.drop(it.key, v)
 		it.versions = it.versions[1:]
 	}
 	if len(it.versions) == 0 {

@@ -37,8 +37,8 @@ func (s *Store) applyPut(r *pb.PutRequest) (*pb.PutResponse, error) {
 	if s.tooLarge(&pb.InternalRaftRequest{Put: r}) {
 		return nil, rpctypes.ErrGRPCRequestTooLarge
 	}
-	if s.cluster.noSpace {
-		return nil, rpctypes.ErrGRPCNoSpace
+	if err := s.fits(costOfPut(r)); err != nil {
+		return nil, err
 	}
 	s.stats.Proposals++
 	if err := s.checkPut(r); err != nil {
@@ -77,8 +77,10 @@ func (s *Store) applyTxn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 		if s.tooLarge(&pb.InternalRaftRequest{Txn: r}) {
 			return nil, rpctypes.ErrGRPCRequestTooLarge
 		}
-		if s.cluster.noSpace && puts(r) {
-			return nil, rpctypes.ErrGRPCNoSpace
+		if cost := costOf(r); cost > 0 { // a put in any branch
+			if err := s.fits(cost); err != nil {
+				return nil, err
+			}
 		}
 		s.stats.Proposals++
 	}
@@ -102,18 +104,6 @@ func readOnly(r *pb.TxnRequest) bool {
 	reads := func(op *pb.RequestOp) bool { return op.GetRequestRange() != nil }
 	return !slices.ContainsFunc(r.Success, func(op *pb.RequestOp) bool { return !reads(op) }) &&
 		!slices.ContainsFunc(r.Failure, func(op *pb.RequestOp) bool { return !reads(op) })
-}
-
-// puts tells whether any branch holds a put: what a store without space refuses.
-func puts(r *pb.TxnRequest) bool {
-	for _, branch := range [][]*pb.RequestOp{r.Success, r.Failure} {
-		for _, op := range branch {
-			if op.GetRequestPut() != nil || op.GetRequestTxn() != nil && puts(op.GetRequestTxn()) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // comparePath appends the outcome of the guards of r and, depth first, of the nested transactions in

@@ -22,7 +22,7 @@ import (
 
 // Run runs the suite. The client may be the same for all tests.
 func Run(t *testing.T, client func(*testing.T) *clientv3.Client) {
-	for _, group := range [][]test{firingTests(), endTests(), editTests(), calendarTests(), userTests(), listTests(), followTests(), dispatchTests()} {
+	for _, group := range [][]test{firingTests(), endTests(), editTests(), calendarTests(), userTests(), listTests(), spaceTests(), followTests(), dispatchTests()} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()

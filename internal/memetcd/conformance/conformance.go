@@ -53,12 +53,13 @@ type Test struct {
 	Name  string // the statement in short
 	Says  string // and in full
 	Alone bool   // it takes time or would disturb others: it needs a cluster of its own
+	Quota int64  // of the cluster in bytes, which is then its own; 0 is the default
 	Run   func(t *testing.T, e *Env)
 }
 
 // Tests are all statements, nested guards first.
 func Tests() []Test {
-	return slices.Concat(txnTests(), limitTests(), rangeTests(), watchTests(), leaseTests(), sessionTests(), faultTests())
+	return slices.Concat(txnTests(), limitTests(), rangeTests(), watchTests(), leaseTests(), sessionTests(), sizeTests(), faultTests())
 }
 
 // patience is how long a test waits for what must happen.

@@ -407,16 +407,23 @@ type Etcd struct {
 	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The revision up to which history was compacted; 0 when never.
 	CompactRevision int64 `protobuf:"varint,4,opt,name=compact_revision,json=compactRevision,proto3" json:"compact_revision,omitempty"`
-	// Size of the database file in bytes.
+	// Size of the database file in bytes, of the member of etcd with the greatest share of its quota. This is
+	// what etcd holds against the quota.
 	DbSizeBytes int64 `protobuf:"varint,5,opt,name=db_size_bytes,json=dbSizeBytes,proto3" json:"db_size_bytes,omitempty"`
-	// Bytes of it in use.
+	// Bytes of it in use; the rest is free pages, which only defragmentation gives back.
 	DbInUseBytes int64 `protobuf:"varint,6,opt,name=db_in_use_bytes,json=dbInUseBytes,proto3" json:"db_in_use_bytes,omitempty"`
-	// Its size limit in bytes; 0 when the server does not tell.
+	// Its size limit in bytes; 0 when the server does not tell, less when it has none.
 	DbQuotaBytes int64 `protobuf:"varint,7,opt,name=db_quota_bytes,json=dbQuotaBytes,proto3" json:"db_quota_bytes,omitempty"`
 	// Alarms raised: NOSPACE, CORRUPT. Empty when all is well.
 	Alarms []string `protobuf:"bytes,8,rep,name=alarms,proto3" json:"alarms,omitempty"`
 	// How many members etcd has.
-	Members       int32 `protobuf:"varint,9,opt,name=members,proto3" json:"members,omitempty"`
+	Members int32 `protobuf:"varint,9,opt,name=members,proto3" json:"members,omitempty"`
+	// Size as a share of the quota, in whole percent; 0 without a quota.
+	DbQuotaSharePercent int32 `protobuf:"varint,10,opt,name=db_quota_share_percent,json=dbQuotaSharePercent,proto3" json:"db_quota_share_percent,omitempty"`
+	// What the share means for what is written: "normal"; "tight" from 80 %, records are written in short
+	// form; "full" from 90 % or under the alarm NOSPACE, no new jobs and triggers are taken. Each level is
+	// left 3 % lower.
+	Space         string `protobuf:"bytes,11,opt,name=space,proto3" json:"space,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -512,6 +519,20 @@ func (x *Etcd) GetMembers() int32 {
 		return x.Members
 	}
 	return 0
+}
+
+func (x *Etcd) GetDbQuotaSharePercent() int32 {
+	if x != nil {
+		return x.DbQuotaSharePercent
+	}
+	return 0
+}
+
+func (x *Etcd) GetSpace() string {
+	if x != nil {
+		return x.Space
+	}
+	return ""
 }
 
 // QuarantinedRecord is a value in etcd that this version cannot read.
@@ -811,7 +832,7 @@ const file_quorumcron_v1_cluster_service_proto_rawDesc = "" +
 	"\x04etcd\x18\v \x01(\v2\x13.quorumcron.v1.EtcdR\x04etcd\x12B\n" +
 	"\vquarantined\x18\f \x03(\v2 .quorumcron.v1.QuarantinedRecordR\vquarantined\x12\x1a\n" +
 	"\bwarnings\x18\r \x03(\tR\bwarnings\x12,\n" +
-	"\x03now\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"\xa8\x02\n" +
+	"\x03now\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"\xf3\x02\n" +
 	"\x04Etcd\x12\x1c\n" +
 	"\tendpoints\x18\x01 \x03(\tR\tendpoints\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -821,7 +842,10 @@ const file_quorumcron_v1_cluster_service_proto_rawDesc = "" +
 	"\x0fdb_in_use_bytes\x18\x06 \x01(\x03R\fdbInUseBytes\x12$\n" +
 	"\x0edb_quota_bytes\x18\a \x01(\x03R\fdbQuotaBytes\x12\x16\n" +
 	"\x06alarms\x18\b \x03(\tR\x06alarms\x12\x18\n" +
-	"\amembers\x18\t \x01(\x05R\amembers\"?\n" +
+	"\amembers\x18\t \x01(\x05R\amembers\x123\n" +
+	"\x16db_quota_share_percent\x18\n" +
+	" \x01(\x05R\x13dbQuotaSharePercent\x12\x14\n" +
+	"\x05space\x18\v \x01(\tR\x05space\"?\n" +
 	"\x11QuarantinedRecord\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\aproblem\x18\x02 \x01(\tR\aproblem\"\"\n" +

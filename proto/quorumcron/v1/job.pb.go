@@ -1206,7 +1206,11 @@ type Run struct {
 	// How many of those the member's file does not hold, because of its limit.
 	OutputDropped int64 `protobuf:"varint,17,opt,name=output_dropped,json=outputDropped,proto3" json:"output_dropped,omitempty"`
 	// Every attempt, in order of number.
-	Attempts      []*Attempt `protobuf:"bytes,18,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	Attempts []*Attempt `protobuf:"bytes,18,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	// Its record is in short form, because etcd was at 80 % of its quota or more when it was written: message
+	// and output are left out, and of the attempts before the newest some, or some of their fields. The
+	// member's file has the output (Logs).
+	Shortened     bool `protobuf:"varint,19,opt,name=shortened,proto3" json:"shortened,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1365,6 +1369,13 @@ func (x *Run) GetAttempts() []*Attempt {
 		return x.Attempts
 	}
 	return nil
+}
+
+func (x *Run) GetShortened() bool {
+	if x != nil {
+		return x.Shortened
+	}
+	return false
 }
 
 // Attempt is one try at a firing.
@@ -1591,7 +1602,7 @@ const file_quorumcron_v1_job_proto_rawDesc = "" +
 	"\x05first\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05first\x12.\n" +
 	"\x04last\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04last\x12\x14\n" +
 	"\x05count\x18\x05 \x01(\x03R\x05count\x12\x18\n" +
-	"\atrigger\x18\x06 \x01(\tR\atrigger\"\xef\x04\n" +
+	"\atrigger\x18\x06 \x01(\tR\atrigger\"\x8d\x05\n" +
 	"\x03Run\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x16\n" +
@@ -1614,7 +1625,8 @@ const file_quorumcron_v1_job_proto_rawDesc = "" +
 	"\x06output\x18\x0f \x01(\tR\x06output\x12!\n" +
 	"\foutput_bytes\x18\x10 \x01(\x03R\voutputBytes\x12%\n" +
 	"\x0eoutput_dropped\x18\x11 \x01(\x03R\routputDropped\x122\n" +
-	"\battempts\x18\x12 \x03(\v2\x16.quorumcron.v1.AttemptR\battemptsB\f\n" +
+	"\battempts\x18\x12 \x03(\v2\x16.quorumcron.v1.AttemptR\battempts\x12\x1c\n" +
+	"\tshortened\x18\x13 \x01(\bR\tshortenedB\f\n" +
 	"\n" +
 	"_exit_code\"\xf3\x02\n" +
 	"\aAttempt\x12\x16\n" +

@@ -34,7 +34,7 @@ type Run struct {
 	Firing *Firing `protobuf:"bytes,3,opt,name=firing,proto3" json:"firing,omitempty"`
 	// Generation of the definition it was granted under.
 	Generation int64 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
-	// A line for each attempt, in order of number; at least one, at most 100.
+	// A line for each attempt, in order of number; at least one, at most 100. The last one is the newest.
 	Attempts []*Attempt `protobuf:"bytes,5,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// Tail of the last attempt's output, at most 8 KiB.
 	Output []byte `protobuf:"bytes,6,opt,name=output,proto3" json:"output,omitempty"`
@@ -42,6 +42,9 @@ type Run struct {
 	OutputBytes int64 `protobuf:"varint,7,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"`
 	// How much of it the member's file does not hold, in bytes.
 	OutputDropped int64 `protobuf:"varint,8,opt,name=output_dropped,json=outputDropped,proto3" json:"output_dropped,omitempty"`
+	// The record is in short form, at most 200 bytes, for etcd was short of space: without output and
+	// messages, of the attempts before the last only what fits, and without the job's name if that does not.
+	Shortened     bool `protobuf:"varint,9,opt,name=shortened,proto3" json:"shortened,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -130,6 +133,13 @@ func (x *Run) GetOutputDropped() int64 {
 		return x.OutputDropped
 	}
 	return 0
+}
+
+func (x *Run) GetShortened() bool {
+	if x != nil {
+		return x.Shortened
+	}
+	return false
 }
 
 // Attempt is the line of one attempt.
@@ -355,7 +365,7 @@ var File_quorumcron_stored_v1_run_proto protoreflect.FileDescriptor
 
 const file_quorumcron_stored_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x1equorumcron/stored/v1/run.proto\x12\x14quorumcron.stored.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"quorumcron/stored/v1/verdict.proto\"\xaa\x02\n" +
+	"\x1equorumcron/stored/v1/run.proto\x12\x14quorumcron.stored.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"quorumcron/stored/v1/verdict.proto\"\xc8\x02\n" +
 	"\x03Run\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x124\n" +
@@ -366,7 +376,8 @@ const file_quorumcron_stored_v1_run_proto_rawDesc = "" +
 	"\battempts\x18\x05 \x03(\v2\x1d.quorumcron.stored.v1.AttemptR\battempts\x12\x16\n" +
 	"\x06output\x18\x06 \x01(\fR\x06output\x12!\n" +
 	"\foutput_bytes\x18\a \x01(\x03R\voutputBytes\x12%\n" +
-	"\x0eoutput_dropped\x18\b \x01(\x03R\routputDropped\"\xac\x03\n" +
+	"\x0eoutput_dropped\x18\b \x01(\x03R\routputDropped\x12\x1c\n" +
+	"\tshortened\x18\t \x01(\bR\tshortened\"\xac\x03\n" +
 	"\aAttempt\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\x03R\x05token\x12\x16\n" +
