@@ -128,7 +128,13 @@ func (c *cluster) run(stdin string, args ...string) (stdout, stderr string, code
 	if len(living) == 0 {
 		c.t.Fatal("no node is left to ask")
 	}
-	cmd := exec.Command(programs.quorumcron, append(args, "--server", living[0].grpc, "--timeout", "30s")...)
+	return c.runAt(living[0], stdin, args...)
+}
+
+// runAt is one call of the command line against one node.
+func (c *cluster) runAt(n *node, stdin string, args ...string) (stdout, stderr string, code int) {
+	c.t.Helper()
+	cmd := exec.Command(programs.quorumcron, append(args, "--server", n.grpc, "--timeout", "30s")...)
 	cmd.Env = cleanEnvironment()
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
