@@ -78,9 +78,20 @@ generate: ## rebuild the Go code of the .proto files
 sim-week: ## simulate a week of 5 members, 1,000 jobs and about 500 faults; SEED=n for another one
 	go test -v -count 1 -timeout 15m -run ThousandJobs ./scheduler/sim -week -seed $(or $(SEED),1)
 
+# Flags of the mixed run, see chaos-tests/README.md: SEED, FAULTS (names with commas), KEEP (a folder).
+MIXED = go test -v -count 1 -timeout 100h -run 'MixedFaults$$' ./chaos-tests -seed $(or $(SEED),1) $(and $(FAULTS),-faults $(FAULTS)) $(and $(KEEP),-keep $(abspath $(KEEP)))
+
 .PHONY: chaos
-chaos: ## break a real cluster of processes and check its history
-	go test -v -count 1 -timeout 15m ./chaos-tests/...
+chaos: ## break a real cluster for ten minutes, judge it, print the report; SEED=n for other faults
+	$(MIXED) -duration 10m
+
+.PHONY: chaos-long
+chaos-long: ## the same for as long as wanted: DURATION=2h SEED=n FAULTS=node-kill,no-space KEEP=folder
+	$(MIXED) -duration $(or $(DURATION),1h)
+
+.PHONY: chaos-all
+chaos-all: ## every test that breaks real processes
+	go test -v -count 1 -timeout 20m ./chaos-tests/...
 
 .PHONY: sabotage
 sabotage: ## take out one protection after the other: does a test notice each?

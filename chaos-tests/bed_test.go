@@ -31,7 +31,10 @@ type bed struct {
 	straight map[string]*grpc.ClientConn  // by node or etcd member, past all proxies
 	users    map[string]*grpc.ClientConn  // by node, through its front
 	watch    *collect.Watch               // everything that is written to etcd, past all proxies
-	effects  string                       // the log of the receiver that commands send their effects to
+	program  string                       // the test build
+	receiver string                       // where commands send their effects
+	effects  string                       // what it wrote
+	disk     string                       // the small one that n3 has its data on; "" where none can be mounted
 }
 
 // reachable builds the test build, once.
@@ -49,8 +52,13 @@ var reachable = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// zones are the labels that some jobs select by.
-var zones = map[string]string{"n1": "a", "n2": "a", "n3": "b"}
+// zoneOf is the label that some jobs select by.
+func zoneOf(node string) string {
+	if node == "n3" {
+		return "b"
+	}
+	return "a"
+}
 
 // newBed is such a cluster, ready; settings are more of each etcd member's.
 func newBed(t *testing.T, settings map[string]any) *bed {
@@ -64,6 +72,7 @@ func newBed(t *testing.T, settings map[string]any) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.program = program
 	b.placeMembers(settings)
 	for _, e := range b.etcds() {
 		e.start()
@@ -75,35 +84,44 @@ func newBed(t *testing.T, settings map[string]any) *bed {
 	if b.watch, err = collect.Start(t.Context(), strings.Split(b.endpoints(), ","), prefix); err != nil {
 		t.Fatal(err)
 	}
-	receiver := freeAddress(t)
-	b.effects = filepath.Join(c.dir, "receiver.effects-log")
-	startProcess(t, c.dir, "receiver", nil, programs.receiver, "-listen", receiver, "-log", b.effects)
+	b.receiver, b.effects = freeAddress(t), filepath.Join(c.dir, "receiver.log-of-effects")
+	startProcess(t, c.dir, "receiver", nil, programs.receiver, "-listen", b.receiver, "-log", b.effects)
 	for _, name := range []string{"n1", "n2", "n3"} {
-		b.wires[name] = map[string]*proxy{}
-		var endpoints []string
-		for _, e := range b.etcds() {
-			p := newProxy(t, e.address)
-			b.wires[name][e.name] = p
-			endpoints = append(endpoints, p.address)
-		}
-		n := &node{
-			c: c, name: name, dataDir: filepath.Join(c.dir, name), grpc: freeAddress(t), http: freeAddress(t),
-			etcd: strings.Join(endpoints, ","), program: program, flags: []string{"--label", "zone=" + zones[name], "--drain-timeout", "10s"},
-		}
-		n.env = []string{"CHAOS_FOLDER=" + n.reach(), "WITNESS_RECEIVER=" + receiver}
-		if err := os.Mkdir(n.reach(), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		n := b.addNode(name)
 		b.nodes = append(b.nodes, n)
+		if name == "n3" {
+			b.disk = tinyDisk(t, n.dataDir)
+		}
 		n.start()
-		b.fronts[name] = newProxy(t, n.grpc)
-		b.straight[name], b.users[name] = dial(t, n.grpc), dial(t, b.fronts[name].address)
 	}
 	for _, n := range b.nodes {
 		n.ready(patience)
 	}
 	b.waitForShards()
 	return b
+}
+
+// addNode makes a place for a node, with lines of its own, and does not start it.
+func (b *bed) addNode(name string) *node {
+	b.t.Helper()
+	b.wires[name] = map[string]*proxy{}
+	var endpoints []string
+	for _, e := range b.etcds() {
+		p := newProxy(b.t, e.address)
+		b.wires[name][e.name] = p
+		endpoints = append(endpoints, p.address)
+	}
+	n := &node{
+		c: b.cluster, name: name, dataDir: filepath.Join(b.dir, name), grpc: freeAddress(b.t), http: freeAddress(b.t),
+		etcd: strings.Join(endpoints, ","), program: b.program, flags: []string{"--label", "zone=" + zoneOf(name), "--drain-timeout", "10s"},
+	}
+	n.env = []string{"CHAOS_FOLDER=" + n.reach(), "WITNESS_RECEIVER=" + b.receiver}
+	if err := os.Mkdir(n.reach(), 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	b.fronts[name] = newProxy(b.t, n.grpc)
+	b.straight[name], b.users[name] = dial(b.t, n.grpc), dial(b.t, b.fronts[name].address)
+	return n
 }
 
 // placeMembers gives three etcd members addresses, and proxies that their peers reach them through.

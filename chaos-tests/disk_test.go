@@ -35,8 +35,30 @@ func (m *mounts) open() {
 // right to mount the test is skipped.
 func smallDisk(t *testing.T, dir, options string) string {
 	t.Helper()
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	disk, err := mountDisk(t, dir, options)
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("a small disk can be had only with the right to mount one")
+	} else if err != nil {
 		t.Fatal(err)
+	}
+	return disk
+}
+
+// tinyDisk is a smallDisk for a run that goes on without: then it is "".
+func tinyDisk(t *testing.T, dir string) string {
+	t.Helper()
+	disk, err := mountDisk(t, dir, "size=4m")
+	if err != nil {
+		t.Logf("no disk will be filled: %v", err)
+		return ""
+	}
+	return disk
+}
+
+func mountDisk(t *testing.T, dir, options string) (string, error) {
+	t.Helper()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
 	}
 	mounted := make(chan error, 1) // one answer
 	starting <- func() {
@@ -46,10 +68,8 @@ func smallDisk(t *testing.T, dir, options string) string {
 		}
 		mounted <- unix.Mount("tmpfs", dir, "tmpfs", 0, options)
 	}
-	if err := <-mounted; errors.Is(err, unix.EPERM) {
-		t.Skip("a small disk can be had only with the right to mount one")
-	} else if err != nil {
-		t.Fatal(err)
+	if err := <-mounted; err != nil {
+		return "", err
 	}
 	t.Cleanup(func() {
 		starting <- func() { mounted <- unix.Unmount(dir, unix.MNT_DETACH) }
@@ -57,7 +77,7 @@ func smallDisk(t *testing.T, dir, options string) string {
 			t.Errorf("unmount %s: %v", dir, err)
 		}
 	})
-	return filepath.Join(disks.root, dir)
+	return filepath.Join(disks.root, dir), nil
 }
 
 // filler is the file that takes all the space.

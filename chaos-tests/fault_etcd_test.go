@@ -26,6 +26,19 @@ func soon(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), d)
 }
 
+// admin is a member that answers: through it tests do what operators do. When none does, it is the first.
+func (b *bed) admin() *etcd {
+	for _, e := range b.etcds() {
+		ctx, cancel := soon(time.Second)
+		_, err := b.kv(e).Range(ctx, &pb.RangeRequest{Key: []byte("any"), CountOnly: true})
+		cancel()
+		if err == nil {
+			return e
+		}
+	}
+	return b.etcd
+}
+
 // leads says whether a member says of itself that it leads.
 func (b *bed) leads(e *etcd) bool {
 	_, body := httpGet("http://" + e.address + "/metrics")
@@ -84,6 +97,33 @@ func (b *bed) memberFreeze(e *etcd, still time.Duration) breakage {
 	}
 }
 
+// memberPulses lets a member of etcd stand still again and again, as one does whose disk is slow.
+func (b *bed) memberPulses(e *etcd, times int, still time.Duration) breakage {
+	seen := 0
+	return breakage{
+		Fault: onMember("F30", history.EtcdFreeze, e, "the %s stands still %d times for %s", b.role(e), times, still),
+		inject: func() error {
+			for range times {
+				e.freeze()
+				time.Sleep(still)
+				if stopped(e.cmd.Process.Pid) != "" {
+					seen++
+				}
+				e.thaw()
+				time.Sleep(still)
+			}
+			return nil
+		},
+		proof: func() string {
+			if seen < times {
+				return ""
+			}
+			return fmt.Sprintf("it was in state T %d times", seen)
+		},
+		heal: func() error { return nil },
+	}
+}
+
 // quorumLost stops two of three members.
 func (b *bed) quorumLost(two [2]*etcd, still time.Duration) breakage {
 	left := b.etcds()[0]
@@ -126,9 +166,9 @@ func (b *bed) compaction(seen func() int64, times int) breakage {
 			for range times {
 				revision := seen()
 				ctx, cancel := soon(5 * time.Second)
-				_, err := b.kv(b.etcd).Compact(ctx, &pb.CompactionRequest{Revision: revision, Physical: true})
+				_, err := b.kv(b.admin()).Compact(ctx, &pb.CompactionRequest{Revision: revision, Physical: true})
 				if err == nil {
-					_, gone := b.kv(b.etcd).Range(ctx, &pb.RangeRequest{Key: []byte("any"), Revision: revision - 1})
+					_, gone := b.kv(b.admin()).Range(ctx, &pb.RangeRequest{Key: []byte("any"), Revision: revision - 1})
 					if gone != nil && strings.Contains(gone.Error(), "compacted") {
 						proved = fmt.Sprintf("a read at revision %d: %s", revision-1, grpcstatus.Convert(gone).Message())
 					}
@@ -163,7 +203,7 @@ func (b *bed) revoke(n *node, locks bool) breakage {
 					continue
 				}
 				ctx, cancel := soon(5 * time.Second)
-				_, err = pb.NewLeaseClient(b.straight[b.etcd.name]).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: lease})
+				_, err = pb.NewLeaseClient(b.straight[b.admin().name]).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: lease})
 				cancel()
 				key = found
 				return err
@@ -173,7 +213,7 @@ func (b *bed) revoke(n *node, locks bool) breakage {
 		proof: func() string {
 			ctx, cancel := soon(5 * time.Second)
 			defer cancel()
-			answer, err := b.kv(b.etcd).Range(ctx, &pb.RangeRequest{Key: []byte(key), CountOnly: true})
+			answer, err := b.kv(b.admin()).Range(ctx, &pb.RangeRequest{Key: []byte(key), CountOnly: true})
 			if err != nil || key == "" || n.ended() || locks && answer.Count > 0 {
 				return ""
 			}
@@ -192,7 +232,7 @@ func (b *bed) leased(under string, n *node) (key string, lease int64, err error)
 	defer cancel()
 	end := []byte(under)
 	end[len(end)-1]++
-	answer, err := b.kv(b.etcd).Range(ctx, &pb.RangeRequest{Key: []byte(under), RangeEnd: end})
+	answer, err := b.kv(b.admin()).Range(ctx, &pb.RangeRequest{Key: []byte(under), RangeEnd: end})
 	if err != nil {
 		return "", 0, err
 	}
@@ -217,7 +257,7 @@ func (b *bed) noSpace(seen func() int64, lasts time.Duration) breakage {
 			value := bytes.Repeat([]byte("x"), 1<<20)
 			for i := range 2 * quota >> 20 {
 				ctx, cancel := soon(10 * time.Second)
-				_, err := b.kv(b.etcd).Put(ctx, &pb.PutRequest{Key: fmt.Appendf(nil, "/junk/%d", i), Value: value})
+				_, err := b.kv(b.admin()).Put(ctx, &pb.PutRequest{Key: fmt.Appendf(nil, "/junk/%d", i), Value: value})
 				cancel()
 				if err != nil && strings.Contains(err.Error(), "space") {
 					return nil
@@ -228,7 +268,7 @@ func (b *bed) noSpace(seen func() int64, lasts time.Duration) breakage {
 		proof: func() string {
 			ctx, cancel := soon(5 * time.Second)
 			defer cancel()
-			answer, err := pb.NewMaintenanceClient(b.straight[b.etcd.name]).Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_GET})
+			answer, err := pb.NewMaintenanceClient(b.straight[b.admin().name]).Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_GET})
 			if err != nil || len(answer.Alarms) == 0 {
 				return ""
 			}
@@ -237,10 +277,10 @@ func (b *bed) noSpace(seen func() int64, lasts time.Duration) breakage {
 		heal: func() error {
 			ctx, cancel := soon(30 * time.Second)
 			defer cancel()
-			if _, err := b.kv(b.etcd).DeleteRange(ctx, &pb.DeleteRangeRequest{Key: junk, RangeEnd: end}); err != nil {
+			if _, err := b.kv(b.admin()).DeleteRange(ctx, &pb.DeleteRangeRequest{Key: junk, RangeEnd: end}); err != nil {
 				return err
 			}
-			if _, err := b.kv(b.etcd).Compact(ctx, &pb.CompactionRequest{Revision: seen(), Physical: true}); err != nil && !strings.Contains(err.Error(), "compacted") {
+			if _, err := b.kv(b.admin()).Compact(ctx, &pb.CompactionRequest{Revision: seen(), Physical: true}); err != nil && !strings.Contains(err.Error(), "compacted") {
 				return err
 			}
 			if err := b.defragment(ctx); err != nil {
@@ -253,7 +293,7 @@ func (b *bed) noSpace(seen func() int64, lasts time.Duration) breakage {
 
 // disarm takes back the alarm of each member.
 func (b *bed) disarm(ctx context.Context) error {
-	client := pb.NewMaintenanceClient(b.straight[b.etcd.name])
+	client := pb.NewMaintenanceClient(b.straight[b.admin().name])
 	answer, err := client.Alarm(ctx, &pb.AlarmRequest{Action: pb.AlarmRequest_GET})
 	if err != nil {
 		return err

@@ -176,6 +176,15 @@ func (b *bed) lostReplies(n *node, times int) breakage {
 	return f
 }
 
+// usersLine is a fault of the line between users and a node. What the cluster does is not touched by it:
+// its kind is none that excuses anything.
+func (b *bed) usersLine(n *node, l line, what string, lasts time.Duration) breakage {
+	f := history.Fault{ID: "F16", Kind: "users-line", Detail: fmt.Sprintf("users to %s: %s for %s", n.name, what, lasts)}
+	return onLines(f, []*proxy{b.fronts[n.name]}, l, lasts, func(c counts) bool {
+		return c.requests.held+c.requests.dropped+c.replies.held+c.replies.dropped > 0
+	})
+}
+
 // oneLine holds what one member of etcd answers to one node: watches and calls there stand still, while
 // the others work.
 func (b *bed) oneLine(n *node, e *etcd, lasts time.Duration) breakage {

@@ -176,6 +176,101 @@ func (b *bed) clock(n *node, id, kind string, ahead time.Duration, rate float64,
 	}
 }
 
+// diskFull fills the disk that a node has its data on.
+func (b *bed) diskFull(n *node, disk string, lasts time.Duration) breakage {
+	return breakage{
+		Fault: onNode("F25", history.DiskFull, n, "filled for %s", lasts), lasts: lasts,
+		inject: func() error { return fillDisk(disk) },
+		proof: func() string {
+			if err := os.WriteFile(filepath.Join(disk, "probe"), make([]byte, 8<<10), 0o600); err != nil {
+				return err.Error()
+			}
+			return ""
+		},
+		heal: func() error {
+			_ = os.Remove(filepath.Join(disk, "probe")) // it may not be there
+			return os.Remove(filepath.Join(disk, filler))
+		},
+	}
+}
+
+// churn has a node join, take its share, and leave in good order. Nothing may be late for it: its kind is
+// none that excuses anything.
+func (b *bed) churn(name string, stays time.Duration) breakage {
+	var n *node
+	return breakage{
+		Fault: history.Fault{ID: "F36", Kind: "member-churn", Detail: fmt.Sprintf("%s joins, and leaves %s later", name, stays)}, lasts: stays,
+		inject: func() error {
+			n = b.addNode(name)
+			n.start()
+			return nil
+		},
+		proof: func() string {
+			s, err := b.statusOf(n)
+			if err != nil {
+				return ""
+			}
+			for _, m := range s.Members {
+				if m.Name == name && m.ShardsOwned > 0 {
+					return fmt.Sprintf("it owns %d shards", m.ShardsOwned)
+				}
+			}
+			return ""
+		},
+		heal: func() error {
+			n.signal(syscall.SIGTERM)
+			select {
+			case <-n.done:
+			case <-time.After(30 * time.Second):
+				n.kill()
+				return fmt.Errorf("%s did not end", name)
+			}
+			if code := n.cmd.ProcessState.ExitCode(); code != 0 {
+				return fmt.Errorf("%s ended with exit code %d", name, code)
+			}
+			return nil
+		},
+	}
+}
+
+// allKilled kills every process of the cluster, etcd first, and starts all again.
+func (b *bed) allKilled(down time.Duration) breakage {
+	var all []*process
+	return breakage{
+		Fault: history.Fault{ID: "F10", Kind: history.NodeKill, Detail: fmt.Sprintf("KILL of everything, back after %s", down)}, lasts: down,
+		inject: func() error {
+			all = nil
+			for _, e := range b.etcds() {
+				all = append(all, e.process)
+			}
+			for _, n := range b.nodes {
+				all = append(all, n.process)
+			}
+			for _, p := range all {
+				p.kill()
+			}
+			return nil
+		},
+		proof: func() string {
+			for _, p := range all {
+				if gone(p) == "" {
+					return ""
+				}
+			}
+			return fmt.Sprintf("%d processes are gone", len(all))
+		},
+		heal: func() error {
+			for _, e := range b.etcds() {
+				e.start()
+			}
+			for _, n := range b.nodes {
+				n.start()
+			}
+			return nil
+		},
+	}
+}
+
 // stopped describes a process that is stopped; "" if it is not.
 func stopped(pid int) string {
 	if f := stat(pid); len(f) > 0 && f[0] == "T" {

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"syscall"
 	"time"
@@ -20,12 +21,15 @@ type place int
 const (
 	atNode place = iota
 	atEtcd
+	atUsers
 	everywhere // alone in its round
+	aside      // beside several rounds: its node is left alone, and not asked to be ready
 )
 
 // dealer draws what a card leaves open.
 type dealer struct {
 	b    *bed
+	turn int // counts rounds
 	r    *rand.Rand
 	seen func() int64    // what may be compacted
 	away map[string]bool // nodes that are not to be asked for
@@ -44,6 +48,9 @@ func (d *dealer) node() *node {
 	d.took[n.name] = true
 	return n
 }
+
+// user draws the node whose users are struck; the node itself is not.
+func (d *dealer) user() *node { return d.b.nodes[d.r.IntN(len(d.b.nodes))] }
 
 // leader or follower of etcd.
 func (d *dealer) member(leader bool) *etcd {
@@ -75,7 +82,7 @@ func (d *dealer) between(least, most time.Duration) time.Duration {
 }
 
 // deck has every kind once. A schedule goes through it in an order drawn from the seed, and then again.
-func deck() []card {
+func deck(b *bed) []card {
 	const s, ms = time.Second, time.Millisecond
 	cards := []card{
 		{"node-kill", atNode, func(d *dealer) breakage { return d.b.nodeKill(d.node(), d.between(200*ms, 6*s)) }},
@@ -108,6 +115,17 @@ func deck() []card {
 		{"clock-ahead-a-little", atNode, func(d *dealer) breakage {
 			return d.b.clock(d.node(), "F31", "clock-offset", []time.Duration{-300 * ms, 300 * ms}[d.r.IntN(2)], 0, 5*s)
 		}},
+		{"clock-step", aside, func(d *dealer) breakage {
+			ahead := []time.Duration{-time.Hour, -6 * s, -2 * s, 2 * s, 6 * s, time.Hour, 24 * time.Hour}[d.r.IntN(7)]
+			return d.b.clock(d.node(), "F32", "clock-step", ahead, 0, d.between(2*s, 25*s))
+		}},
+		{"churn", atNode, func(d *dealer) breakage { return d.b.churn(fmt.Sprintf("guest%d", d.turn), d.between(2*s, 6*s)) }},
+		{"users-lose-replies", atUsers, func(d *dealer) breakage {
+			return d.b.usersLine(d.user(), dropReplies, "replies dropped", d.between(2*s, 6*s))
+		}},
+		{"users-cut", atUsers, func(d *dealer) breakage { return d.b.usersLine(d.user(), blackHole, "cut", d.between(2*s, 6*s)) }},
+		{"etcd-pulses", atEtcd, func(d *dealer) breakage { return d.b.memberPulses(d.member(d.r.IntN(2) == 0), 15, 200*ms) }},
+		{"all-killed", everywhere, func(d *dealer) breakage { return d.b.allKilled(d.between(0, 6*s)) }},
 		{"clock-drift", atNode, func(d *dealer) breakage { return d.b.clock(d.node(), "F33", "clock-drift", 0, 0.01, 10*s) }},
 		{"leader-kill", atEtcd, func(d *dealer) breakage {
 			return d.b.memberKill(d.member(true), syscall.SIGKILL, d.between(s, 5*s))
@@ -131,9 +149,18 @@ func deck() []card {
 		}},
 		{"no-space", everywhere, func(d *dealer) breakage { return d.b.noSpace(d.seen, d.between(2*s, 3*ttl)) }},
 	}
+	if b.disk != "" {
+		cards = append(cards, card{"disk-full", everywhere, func(d *dealer) breakage {
+			return d.b.diskFull(d.b.nodes[2], d.b.disk, d.between(3*s, 8*s))
+		}})
+	}
 	for _, point := range points {
 		cards = append(cards, card{point, atNode, func(d *dealer) breakage {
-			order := []string{"kill", "hang 2s", "hang 6s"}[d.r.IntN(3)]
+			orders := []string{"kill", "hang 2s", "hang 6s", "leave"}
+			if point == "after-exec" || point == "after-exit" {
+				orders = orders[:3] // the supervisor does not leave
+			}
+			order := orders[d.r.IntN(len(orders))]
 			return d.b.failPoint(d.node(), point, order, d.between(s, 4*s))
 		}})
 	}

@@ -32,14 +32,27 @@ const (
 	settling   = busyRecovery + foldAlone
 )
 
-// TestMixedFaults is the run.
+// TestMixedFaults is the run. One in which etcd's disk was too slow to show anything is repeated once.
 func TestMixedFaults(t *testing.T) {
-	t.Logf("seed %d, %s: go test -v -count 1 -run MixedFaults ./chaos-tests -seed %d -duration %s", *mixedSeed, *mixedFor, *mixedSeed, *mixedFor)
-	m := newMixed(t, *mixedSeed, *mixedFor, strings.FieldsFunc(*mixedFaults, func(r rune) bool { return r == ',' }))
-	m.run()
-	h := m.collect()
-	m.judge(h)
+	names := strings.FieldsFunc(*mixedFaults, func(r rune) bool { return r == ',' })
+	for _, lasts := range []time.Duration{*mixedFor, shortest} {
+		var h history.History
+		t.Run(fmt.Sprintf("seed=%d", *mixedSeed), func(t *testing.T) {
+			t.Logf("again: go test -v -count 1 -timeout 1h -run MixedFaults ./chaos-tests -seed %d -duration %s", *mixedSeed, lasts)
+			m := newMixed(t, *mixedSeed, lasts, names)
+			m.run()
+			h = m.collect()
+			m.judge(h)
+		})
+		if h.FsyncP99 <= history.SlowestFsync {
+			return
+		}
+	}
+	t.Errorf("inconclusive twice: etcd's disk is too slow, or busy with something else")
 }
+
+// shortest is the shortest run: the one that is repeated has no more time.
+const shortest = 2 * time.Minute
 
 // mixed is a run under way.
 type mixed struct {
@@ -54,14 +67,17 @@ type mixed struct {
 
 func newMixed(t *testing.T, seed uint64, lasts time.Duration, names []string) *mixed {
 	t.Helper()
-	cards := deck()
+	if lasts < shortest {
+		t.Fatalf("-duration %s: must be %s at least", lasts, shortest)
+	}
+	b := newBed(t, map[string]any{"QuotaBytes": quota, "Compact": -1})
+	cards := deck(b)
 	if len(names) > 0 {
 		cards = slices.DeleteFunc(cards, func(c card) bool { return !slices.Contains(names, c.name) })
 		if len(cards) != len(names) {
-			t.Fatalf("not all of %v are faults", names)
+			t.Fatalf("-faults %v: only %d of them exist", names, len(cards))
 		}
 	}
-	b := newBed(t, map[string]any{"QuotaBytes": quota, "Compact": -1})
 	m := &mixed{bed: b, seed: seed, cards: cards, crowd: newCrowd(b), observer: observe(b)}
 	m.begin = time.Now()
 	m.end = m.begin.Add(lasts - settling).Truncate(time.Second)
@@ -95,34 +111,95 @@ func (m *mixed) run() {
 // rounds deals one or two cards at a time until the time is up, and lets the cluster recover in between.
 func (m *mixed) rounds(until time.Time) {
 	m.t.Helper()
-	r := rand.New(rand.NewPCG(m.seed, 0))
-	var pile []card
-	next := func(fits func(card) bool) (card, bool) {
-		if len(pile) == 0 {
-			pile = slices.Clone(m.cards)
-			r.Shuffle(len(pile), func(i, j int) { pile[i], pile[j] = pile[j], pile[i] })
+	p := &pile{cards: m.cards, r: rand.New(rand.NewPCG(m.seed, 0))}
+	d := &dealer{b: m.bed, r: p.r, seen: m.watch.Seen, away: map[string]bool{}}
+	var beside besides
+	for ; time.Now().Before(until); d.turn++ {
+		d.took = map[string]bool{}
+		beside.attend(d)
+		first, ok := p.next(func(c card) bool { return c.place != aside || beside.fits(until) })
+		if !ok {
+			time.Sleep(time.Second) // only what takes longer than there is time
+			continue
 		}
-		i := slices.IndexFunc(pile, fits)
-		if i < 0 {
-			return card{}, false
+		if first.place == aside {
+			beside.begin(d, first.deal(d))
+			continue
 		}
-		c := pile[i]
-		pile = slices.Delete(pile, i, i+1)
-		return c, true
-	}
-	for time.Now().Before(until) {
-		d := &dealer{b: m.bed, r: r, seen: m.watch.Seen, away: map[string]bool{}, took: map[string]bool{}}
-		first, _ := next(func(card) bool { return true })
 		round := []breakage{first.deal(d)}
-		if first.place != everywhere && r.IntN(3) == 0 {
-			second, ok := next(func(c card) bool { return c.place != everywhere && c.place != first.place })
+		if first.place != everywhere && d.r.IntN(3) == 0 {
+			second, ok := p.next(func(c card) bool { return c.place < everywhere && c.place != first.place })
 			if ok {
 				round = append(round, second.deal(d))
 			}
 		}
 		m.suffer(round...)
-		m.recovers(nil)
+		m.recovers(d.away)
 		time.Sleep(d.between(time.Second, 3*time.Second))
+	}
+	beside.close(d)
+}
+
+// pile are the cards that have not been dealt yet.
+type pile struct {
+	cards, left []card
+	r           *rand.Rand
+}
+
+// next takes the first card that fits; when few are left, the whole deck is shuffled and laid below.
+func (p *pile) next(fits func(card) bool) (card, bool) {
+	for range 2 {
+		if i := slices.IndexFunc(p.left, fits); i >= 0 {
+			c := p.left[i]
+			p.left = slices.Delete(p.left, i, i+1)
+			return c, true
+		}
+		more := slices.Clone(p.cards)
+		p.r.Shuffle(len(more), func(i, j int) { more[i], more[j] = more[j], more[i] })
+		p.left = append(p.left, more...)
+	}
+	return card{}, false
+}
+
+// besides is a breakage that goes on while rounds do, if there is one: a clock that has stepped. Its node
+// is left alone until its clock is believed again.
+type besides struct {
+	f      *breakage
+	healed bool
+}
+
+// longestAside is how long such a breakage can keep its node away.
+const longestAside = 25*time.Second + time.Minute + recovery
+
+func (s *besides) fits(until time.Time) bool {
+	return s.f == nil && time.Until(until) > longestAside
+}
+
+func (s *besides) begin(d *dealer, f breakage) {
+	s.f, s.healed = &f, false
+	d.b.begin(s.f)
+	d.b.prove(s.f)
+	d.away[f.Node] = true
+}
+
+// attend heals it when its time has come, and gives its node back when that can do its work.
+func (s *besides) attend(d *dealer) {
+	switch {
+	case s.f == nil:
+	case !s.healed && time.Since(s.f.From) > s.f.lasts:
+		s.healed = true
+		d.b.end(s.f)
+	case s.healed && time.Since(s.f.To) > s.f.away+time.Second:
+		delete(d.away, s.f.Node)
+		s.f = nil
+		d.b.recovers(d.away)
+	}
+}
+
+// close ends it now, and waits for its node.
+func (s *besides) close(d *dealer) {
+	for ; s.f != nil; time.Sleep(100 * time.Millisecond) {
+		s.attend(d)
 	}
 }
 
@@ -169,8 +246,8 @@ func (m *mixed) collect() history.History {
 		Reads: m.crowd.reads, Previews: m.crowd.previews, Samples: m.observer.samples, Statuses: m.observer.statuses,
 		Spaces: m.observer.spaces, Phases: m.phases, FsyncP99: m.observer.slowest(m.faults), Taken: time.Now(),
 	}
-	for _, n := range m.nodes {
-		h.Members = append(h.Members, history.Member{Name: n.name, Labels: map[string]string{"zone": zones[n.name]}})
+	for name := range m.wires {
+		h.Members = append(h.Members, history.Member{Name: name, Labels: map[string]string{"zone": zoneOf(name)}})
 	}
 	log, err := os.Open(m.effects)
 	if err != nil {
@@ -186,19 +263,19 @@ func (m *mixed) collect() history.History {
 // judge reports, and fails the test unless all is well.
 func (m *mixed) judge(h history.History) {
 	m.t.Helper()
+	m.keep(h)
 	results := map[string]int{}
 	for _, c := range h.Changes {
 		results[c.Op+" "+c.Result]++
 	}
-	m.t.Logf("%d lines, %d runs, %d effects, %d faults, etcd's fsync p99 %s, calls %v", len(h.Lines), len(h.Runs), len(h.Effects), len(h.Faults), h.FsyncP99, results)
-	m.keep(h)
-	m.t.Log(h.Lateness(func(l history.Line) bool { return !l.Due().IsZero() }))
 	j := h.Judge(history.Full())
-	m.t.Logf("%s: %d instants, %d of them under fault; looked at %v", j.Verdict, j.Required, j.InFaults, j.Looked)
-	for _, doubt := range j.Doubts {
-		m.t.Error("inconclusive: ", doubt)
+	m.t.Logf("calls of users: %v\n%s", results, h.Report(j))
+	if j.Verdict == history.Inconclusive && h.FsyncP99 > history.SlowestFsync {
+		return // it is repeated
 	}
-	m.noViolations(j.Findings)
+	if j.Verdict != history.Valid {
+		m.t.Errorf("%s", j.Verdict)
+	}
 }
 
 // keep writes the history to a folder if one was named.

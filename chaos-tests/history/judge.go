@@ -77,9 +77,9 @@ type Judgement struct {
 	trials []*trial
 }
 
-// slowestFsync is what etcd's disk may take: beyond it etcd misses its own time-outs, and what the
+// SlowestFsync is what etcd's disk may take: beyond it etcd misses its own time-outs, and what the
 // cluster then does shows nothing.
-const slowestFsync = 500 * time.Millisecond
+const SlowestFsync = 500 * time.Millisecond
 
 // Judge holds a history against all checks.
 func (h History) Judge(n Needs) Judgement {
@@ -143,8 +143,8 @@ func (h *History) doubts(n Needs, j *Judgement) []string {
 			doubt("nothing proves that this fault took hold: %s at %s", f, clock(f.From))
 		}
 	}
-	if h.FsyncP99 > slowestFsync {
-		doubt("etcd's fsync p99 was %s, and beyond %s nothing is shown: the disk is too slow, or busy with something else", h.FsyncP99, slowestFsync)
+	if h.FsyncP99 > SlowestFsync {
+		doubt("etcd's fsync p99 was %s, and beyond %s nothing is shown: the disk is too slow, or busy with something else", h.FsyncP99, SlowestFsync)
 	}
 	if h.Etcd != nil && h.Etcd.missing() != "" {
 		doubt("%s", h.Etcd.missing())
