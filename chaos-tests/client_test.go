@@ -94,6 +94,7 @@ func (c *cluster) apply(end time.Time, jobs ...asked) {
 		}
 		fmt.Fprintf(&documents, "---\n%s\n", text)
 	}
+	c.watchEtcd()
 	applied := time.Now()
 	c.mustRun(documents.String(), "job", "apply", "-f", "-")
 	for _, a := range jobs {
@@ -223,7 +224,9 @@ func (c *cluster) settle(within time.Duration) history.History {
 	for deadline := last.Add(within); !c.counted() && time.Now().Before(deadline); {
 		time.Sleep(200 * time.Millisecond)
 	}
-	return history.History{Plans: c.plans, Lines: c.lines(), Jobs: c.jobs(), Runs: c.runs(), Faults: c.faults}
+	h := history.History{Plans: c.plans, Jobs: c.jobs(), Runs: c.runs(), Faults: c.faults}
+	h.Lines, h.Etcd = c.lines(), c.written()
+	return h
 }
 
 func (c *cluster) counted() bool {

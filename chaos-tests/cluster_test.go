@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumcron/quorumcron/chaos-tests/collect"
 	"github.com/quorumcron/quorumcron/chaos-tests/history"
 )
 
@@ -38,6 +39,7 @@ type cluster struct {
 	nodes  []*node
 	plans  []history.Plan
 	faults []history.Fault
+	log    *collect.Watch // of all that is written to etcd, once a job was applied
 }
 
 // newCluster makes a place for a cluster. When the test ends nothing is left of it, and a process that

@@ -73,13 +73,56 @@ func TestTheWatchOfEtcdMissesNothing(t *testing.T) {
 // compact makes etcd forget all revisions before the one it is at, and returns that.
 func (kv keyValues) compact(ctx context.Context) int64 {
 	kv.t.Helper()
-	answer, err := kv.client.Range(ctx, &pb.RangeRequest{Key: []byte("/")})
-	if err != nil {
-		kv.t.Fatal(err)
-	}
-	head := answer.Header.GetRevision()
+	head := kv.head(ctx)
 	if _, err := kv.client.Compact(ctx, &pb.CompactionRequest{Revision: head, Physical: true}); err != nil {
 		kv.t.Fatal(err)
 	}
 	return head
+}
+
+// head is the revision that etcd is at.
+func (kv keyValues) head(ctx context.Context) int64 {
+	kv.t.Helper()
+	answer, err := kv.client.Range(ctx, &pb.RangeRequest{Key: []byte("/")})
+	if err != nil {
+		kv.t.Fatal(err)
+	}
+	return answer.Header.GetRevision()
+}
+
+// TestTheWatchOfEtcdWaitsForNoMember freezes one of three members: what is written meanwhile is noted at
+// once.
+func TestTheWatchOfEtcdWaitsForNoMember(t *testing.T) {
+	c := newCluster(t)
+	c.startEtcds(3)
+	w, err := collect.Start(t.Context(), strings.Split(c.endpoints(), ","), "/p/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := c.leader()
+	var frozen *etcd
+	for _, e := range c.etcds() {
+		if e != leader {
+			frozen = e
+		}
+	}
+	kv := dialKV(t, leader.address)
+	kv.put("/p/before", []byte("v"))
+	frozen.freeze()
+	for i := range 20 {
+		kv.put(fmt.Sprintf("/p/k%d", i), []byte("v"))
+	}
+	head := kv.head(t.Context())
+	eventually(t, patience, "all noted, though a member is frozen", func() error {
+		if seen := w.Seen(); seen < head {
+			return fmt.Errorf("seen up to %d of %d: %v", seen, head, w.Fault())
+		}
+		return nil
+	})
+	frozen.thaw()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if log := w.Stop(ctx); len(log.Events) != 21 || len(log.Gaps) > 0 || log.Seen < log.Head {
+		t.Errorf("%d events, want 21; gaps %v, seen %d of %d", len(log.Events), log.Gaps, log.Seen, log.Head)
+	}
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,6 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/quorumcron/quorumcron/chaos-tests/collect"
+	"github.com/quorumcron/quorumcron/chaos-tests/history"
 )
 
 // etcd is a member in a process of its own, in a folder and at addresses that it keeps.
@@ -49,6 +54,34 @@ func (c *cluster) endpoints() string {
 		all = append(all, e.address)
 	}
 	return strings.Join(all, ",")
+}
+
+// watchEtcd begins to note all that is written below the cluster's prefix, from its first revision on.
+func (c *cluster) watchEtcd() {
+	c.t.Helper()
+	if c.log != nil || c.etcd == nil {
+		return
+	}
+	log, err := collect.Start(c.t.Context(), strings.Split(c.endpoints(), ","), "/quorumcron/")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.log = log
+}
+
+// written is all that was written to etcd; nil when nobody watched, or etcd lets nobody watch.
+func (c *cluster) written() *history.EtcdLog {
+	if c.log == nil {
+		return nil
+	}
+	const most = 5 * time.Second
+	ctx, cancel := context.WithTimeout(c.t.Context(), most)
+	defer cancel()
+	log := c.log.Stop(ctx)
+	if c.log = nil; len(log.Events) == 0 {
+		return nil
+	}
+	return log
 }
 
 // placeEtcd gives the members their addresses, once.

@@ -2,7 +2,7 @@
 // etcd, by a watch of the test's own, and figures from the metrics of etcd's members. It talks to etcd
 // past everything that the tests break, and judges nothing: package history does.
 //
-// A Watch has one goroutine, from Watch until Stop.
+// A Watch has two goroutines for each member of etcd, from Start until Stop.
 package collect
 
 import (
@@ -21,12 +21,13 @@ import (
 	"github.com/quorumcron/quorumcron/chaos-tests/history"
 )
 
-// Watch follows all keys below a prefix from etcd's first revision on.
+// Watch follows all keys below a prefix from etcd's first revision on. It watches at every member at once,
+// and notes what comes first: one that is cut off from the others, or frozen, holds up nothing.
 type Watch struct {
 	prefix string
 	conns  []*grpc.ClientConn
 	stop   context.CancelFunc
-	done   chan struct{} // closed when the goroutine has ended
+	done   sync.WaitGroup // the goroutines that run
 
 	mu   sync.Mutex // guards what follows
 	log  history.EtcdLog
@@ -36,7 +37,7 @@ type Watch struct {
 // Start begins to watch etcd at its members' addresses. It does not wait until they answer, and it
 // goes on whenever they do, until Stop or the end of ctx.
 func Start(ctx context.Context, addresses []string, prefix string) (*Watch, error) {
-	w := &Watch{prefix: prefix, done: make(chan struct{}), log: history.EtcdLog{Prefix: prefix}}
+	w := &Watch{prefix: prefix, log: history.EtcdLog{Prefix: prefix}}
 	for _, a := range addresses {
 		conn, err := grpc.NewClient(a, grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest)))
@@ -47,7 +48,9 @@ func Start(ctx context.Context, addresses []string, prefix string) (*Watch, erro
 	}
 	ctx, stop := context.WithCancel(ctx)
 	w.stop = stop
-	go w.run(ctx)
+	for _, c := range w.conns {
+		w.done.Go(func() { w.run(ctx, c) })
+	}
 	return w, nil
 }
 
@@ -61,11 +64,10 @@ const (
 	silent = 3 * time.Second
 )
 
-// run watches at one member after the other until it is stopped.
-func (w *Watch) run(ctx context.Context) {
-	defer close(w.done)
-	for i := 0; ctx.Err() == nil; i++ {
-		err := w.follow(ctx, w.conns[i%len(w.conns)])
+// run watches at one member until it is stopped.
+func (w *Watch) run(ctx context.Context, conn *grpc.ClientConn) {
+	for ctx.Err() == nil {
+		err := w.follow(ctx, conn)
 		w.mu.Lock()
 		w.last = err
 		w.mu.Unlock()
@@ -76,7 +78,7 @@ func (w *Watch) run(ctx context.Context) {
 	}
 }
 
-// follow is one stream to one member, from where the last one ended, until it breaks or falls silent.
+// follow is one stream to one member, from where the log ends, until it breaks or falls silent.
 func (w *Watch) follow(ctx context.Context, conn *grpc.ClientConn) error {
 	conn.Connect()
 	if conn.GetState() == connectivity.TransientFailure {
@@ -99,7 +101,7 @@ func (w *Watch) follow(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 	answers := make(chan *etcdserverpb.WatchResponse)
 	broken := make(chan error, 1) // the end of the stream, once
-	go func() {
+	w.done.Go(func() {
 		for {
 			answer, err := stream.Recv()
 			if err != nil {
@@ -112,7 +114,7 @@ func (w *Watch) follow(ctx context.Context, conn *grpc.ClientConn) error {
 				return
 			}
 		}
-	}()
+	})
 	ask := time.NewTicker(silent / 6)
 	defer ask.Stop()
 	heard, head := time.Now(), int64(0) // head: what etcd had when the stream began; older events are late
@@ -147,17 +149,23 @@ func (w *Watch) take(answer *etcdserverpb.WatchResponse, resumed bool, head int6
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if answer.CompactRevision > 0 {
-		// What lies before is gone for ever. The log goes on after it, and says so.
-		w.log.Gaps = append(w.log.Gaps, history.Gap{From: w.log.Seen + 1, To: answer.CompactRevision - 1})
-		w.log.Seen = answer.CompactRevision - 1
+		// What lies before is gone for ever. The log goes on after it, and says so, unless another
+		// stream has had it in time.
+		if w.log.Seen+1 < answer.CompactRevision {
+			w.log.Gaps = append(w.log.Gaps, history.Gap{From: w.log.Seen + 1, To: answer.CompactRevision - 1})
+			w.log.Seen = answer.CompactRevision - 1
+		}
 		return fmt.Errorf("etcd was compacted to revision %d", answer.CompactRevision)
 	}
 	if answer.Canceled {
 		return fmt.Errorf("etcd cancelled the watch: %s", answer.CancelReason)
 	}
-	now := time.Now()
+	now, noted := time.Now(), w.log.Seen // all events of a revision come in one answer
 	for _, e := range answer.Events {
 		kv := e.Kv
+		if kv.ModRevision <= noted {
+			continue // another member was faster
+		}
 		w.log.Events = append(w.log.Events, history.EtcdEvent{
 			Revision: kv.ModRevision, Key: string(kv.Key[len(w.prefix):]), Value: kv.Value, Deleted: e.Type == mvccpb.DELETE,
 			Created: kv.CreateRevision, Version: kv.Version, Lease: kv.Lease, At: now, Late: resumed && kv.ModRevision <= head,
@@ -181,7 +189,7 @@ func (w *Watch) Stop(ctx context.Context) *history.EtcdLog {
 		}
 	}
 	w.stop()
-	<-w.done
+	w.done.Wait()
 	for _, c := range w.conns {
 		_ = c.Close() // nothing is lost with it
 	}
@@ -193,7 +201,7 @@ func (w *Watch) Stop(ctx context.Context) *history.EtcdLog {
 	return &w.log
 }
 
-// Fault is why the last stream ended, for messages; nil while the first one lives.
+// Fault is why a stream ended last, for messages; nil while all live.
 func (w *Watch) Fault() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -105,16 +105,16 @@ func (t *trial) committed(d definition) time.Time {
 }
 
 // previews is C18. The next instants that a node shows are those that the oracle has, from the moment of
-// the answer on.
+// the answer on, without a hole.
 // Guarantee: G5. Evidence: previews, against the oracle under the definition in force.
 func (t *trial) previews(*Judgement) int {
-	const asked = 2 * time.Second // an answer may have been made so long before it came
+	const before, after = 2 * time.Second, time.Second // the answer was made between these, about the moment noted
 	looked := 0
 	for _, p := range t.h.Previews {
 		if p.Job != t.job {
 			continue
 		}
-		era := t.eraAt(p.At, asked)
+		era := t.eraAt(p.At, before)
 		if era == nil || era.paused {
 			continue
 		}
@@ -123,16 +123,22 @@ func (t *trial) previews(*Judgement) int {
 		if n := len(p.Next); n > 0 {
 			until = later(until, p.Next[n-1])
 		}
-		var want []time.Time
-		for _, at := range era.spec.due(p.At.Add(-asked), until.Add(time.Nanosecond)) {
-			if at.After(p.At) || len(p.Next) > 0 && !at.Before(p.Next[0]) {
-				want = append(want, at)
+		all := era.spec.due(p.At.Add(-before), until.Add(time.Nanosecond))
+		first := slices.IndexFunc(all, func(at time.Time) bool { return at.After(p.At.Add(after)) })
+		if len(p.Next) > 0 {
+			from := slices.IndexFunc(all, func(at time.Time) bool { return at.Equal(p.Next[0]) })
+			if from >= 0 && (first < 0 || from <= first) {
+				first = from
 			}
 		}
-		if len(want) > len(p.Next) {
-			want = want[:len(p.Next)]
+		var want []time.Time
+		if first >= 0 {
+			want = all[first:]
 		}
-		if !slices.EqualFunc(want, p.Next, time.Time.Equal) || len(p.Next) == 0 && len(era.spec.due(p.At, until)) > 0 {
+		if n := len(p.Next); n > 0 && n < len(want) {
+			want = want[:n]
+		}
+		if !slices.EqualFunc(want, p.Next, time.Time.Equal) {
 			t.report("C18", p.At, "", instantsOf(want), "what "+p.Node+" showed, and the oracle", "%s showed as next %s", p.Node, instantsOf(p.Next))
 		}
 	}

@@ -103,12 +103,7 @@ func (t *trial) lockOf(token int64) *lock {
 	if t.etcd == nil || token == 0 {
 		return nil
 	}
-	for i := range t.etcd.locks {
-		if k := &t.etcd.locks[i]; !k.deleted && k.created == token {
-			return k
-		}
-	}
-	return nil
+	return t.etcd.lockBy[token]
 }
 
 // fenced is C08. What the enforcing receiver accepted of a job has tokens that never fall; it refused

@@ -110,11 +110,7 @@ func (t *trial) lossOf(r Run) {
 		end := shown(a.Verdict, a.Reason)
 		switch end {
 		case "LOST(member lost)", "FAILED(lock lost)":
-			f := t.h.lostAt(a.Member, r.Instant)
-			if f == nil || r.Instant.IsZero() {
-				f = t.h.lostAt(a.Member, time.Time{})
-			}
-			if f == nil {
+			if t.h.lostAt(a.Member, r.Instant, t.recordedAt(r.Firing, a.Number)) == nil {
 				t.report("C10", r.Instant, r.Firing, "a fault of "+a.Member, "the fault log", "%s is %s, and nothing befell %s", r.Firing, end, a.Member)
 			}
 		case "TIMED_OUT":
@@ -129,13 +125,18 @@ func (t *trial) lossOf(r Run) {
 	}
 }
 
-func (t *trial) specAt(at time.Time) Spec {
-	for _, d := range t.due {
-		if d.at.Equal(at) {
-			return t.eras[d.era].spec
+// recordedAt is when the end of an attempt was seen in etcd's log; zero when it is not there.
+func (t *trial) recordedAt(firing string, attempt int) time.Time {
+	if t.etcd == nil {
+		return time.Time{}
+	}
+	for _, r := range t.etcd.recordsOf[firing] {
+		if int(r.last().GetNumber()) == attempt {
+			_, now := t.around(r.revision)
+			return t.seenAt(r.revision, now)
 		}
 	}
-	return t.eras[len(t.eras)-1].spec
+	return time.Time{}
 }
 
 // lineOf holds one start against the line that the record has of its attempt.
@@ -167,6 +168,8 @@ func (t *trial) ending(r Run, started bool) {
 		wrong("an end with its exit code", "%s FAILED(exit code), and its command did not say so", r.Firing)
 	case r.Verdict == "SUCCEEDED" && !handler && (r.ExitCode == nil || *r.ExitCode != 0):
 		wrong("exit code 0", "%s SUCCEEDED, and its record has another exit code", r.Firing)
+	case r.Verdict == "FAILED" && r.Reason == "error" && !started && t.h.lostAt(r.Member, r.Instant, t.recordedAt(r.Firing, r.Attempt)) != nil:
+		// its supervisor died before the command had written a line
 	case r.Verdict != "" && r.Verdict != "LOST" && r.Reason != "start error" && !started:
 		wrong("a start", "%s is %s, and nothing started", r.Firing, r.Verdict)
 	}

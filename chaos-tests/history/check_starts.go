@@ -1,6 +1,8 @@
 package history
 
 import (
+	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -82,15 +84,9 @@ func (t *trial) untrue(v ended, i int) string {
 // blocked says whether another attempt of the job was in the way of an instant: when the skip was
 // written, by etcd's log; without one, a command that lived, or a fault that may have taken one.
 func (t *trial) blocked(at time.Time) bool {
-	if t.etcd != nil {
-		for _, s := range t.etcd.states {
-			for _, g := range s.GetRanges() {
-				if g.GetTrigger() != "" || ending(g.GetVerdict(), g.GetReason()) != "SKIPPED(overlap)" ||
-					at.Before(g.GetFirst().AsTime()) || at.After(g.GetLast().AsTime()) {
-					continue
-				}
-				return t.inTheWay(s)
-			}
+	for _, v := range t.verdicts[at] {
+		if v.written >= 0 && shown(v.verdict, v.reason) == "SKIPPED(overlap)" {
+			return t.inTheWay(t.etcd.states[v.written])
 		}
 	}
 	const ending, onTime = time.Second, 5 * time.Second // it was decided by then, and an end takes a moment to be known
@@ -171,11 +167,12 @@ func (t *trial) attemptOf(firing string, number int) string {
 }
 
 // specOf is the definition that a start was for.
-func (t *trial) specOf(s Line) Spec {
-	for _, d := range t.due {
-		if d.at.Equal(s.Due()) {
-			return t.eras[d.era].spec
-		}
+func (t *trial) specOf(s Line) Spec { return t.specAt(s.Due()) }
+
+// specAt is the definition that has an instant; the newest one when none does.
+func (t *trial) specAt(at time.Time) Spec {
+	if i, found := slices.BinarySearchFunc(t.due, at, func(d instant, at time.Time) int { return d.at.Compare(at) }); found {
+		return t.eras[t.due[i].era].spec
 	}
 	return t.eras[len(t.eras)-1].spec
 }
@@ -247,28 +244,26 @@ func (t *trial) recovery(f Fault) time.Duration {
 // inFlight says whether an attempt was in flight on a node at a moment: a command that lived, or, by
 // etcd's log, a lock that was held.
 func (t *trial) inFlight(node string, at time.Time) bool {
-	var newest Line
-	for _, s := range t.starts {
-		if s.Wall().After(at) {
-			break
+	if i := sort.Search(len(t.starts), func(i int) bool { return t.starts[i].Wall().After(at) }); i > 0 {
+		newest := t.starts[i-1]
+		if end := t.last[newest.Nonce]; newest.Node == node && (end.Event != End || end.Wall().After(at)) {
+			return true
 		}
-		newest = s
-	}
-	if newest.Node == node && t.last[newest.Nonce].Event != End || newest.Node == node && t.last[newest.Nonce].Wall().After(at) {
-		return true
 	}
 	if t.etcd == nil {
 		return false
 	}
 	const seen = 500 * time.Millisecond // what was written may be seen so much later
-	held := false
-	for _, k := range t.etcd.locks {
-		if k.at.After(at.Add(seen)) {
-			break
+	locks := t.etcd.locks
+	i := sort.Search(len(locks), func(i int) bool { return locks[i].at.After(at.Add(seen)) })
+	for i--; i >= 0; i-- {
+		if k := locks[i]; !k.deleted {
+			return k.GetMember() == node // it was held, or let go within that moment
+		} else if k.at.Before(at.Add(-seen)) {
+			return false
 		}
-		held = !k.deleted && k.GetMember() == node || held && k.at.After(at.Add(-seen))
 	}
-	return held
+	return false
 }
 
 // early is C04. Nothing starts before its instant, but for as much as a fault had put the clock of its

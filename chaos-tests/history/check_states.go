@@ -1,6 +1,7 @@
 package history
 
 import (
+	"sort"
 	"time"
 
 	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
@@ -159,8 +160,8 @@ func (t *trial) leaving(a, b state) {
 
 // recorded says whether the record of an entry's attempt lay in its slot at a revision.
 func (t *trial) recorded(e *storedv1.Entry, token, revision int64) bool {
-	for _, r := range t.etcd.records {
-		if r.revision > revision || r.slot != int(e.GetSlot()) || !same(r.GetFiring(), e.GetFiring()) {
+	for _, r := range t.etcd.recordsOf[firingOf(t.uid, e.GetFiring())] {
+		if r.revision > revision || r.slot != int(e.GetSlot()) {
 			continue
 		}
 		for _, a := range r.GetAttempts() {
@@ -238,13 +239,13 @@ func (t *trial) recordsAreEnds() {
 
 // around are the last state before a revision, and the one of the revision itself.
 func (t *trial) around(revision int64) (before, now state) {
-	for _, s := range t.etcd.states {
-		switch {
-		case s.revision < revision:
-			before = s
-		case s.revision == revision:
-			now = s
-		}
+	all := t.etcd.states
+	i := sort.Search(len(all), func(i int) bool { return all[i].revision >= revision })
+	if i < len(all) && all[i].revision == revision {
+		now = all[i]
+	}
+	if i > 0 {
+		before = all[i-1]
 	}
 	return before, now
 }
@@ -254,22 +255,26 @@ func (t *trial) seenAt(revision int64, now state) time.Time {
 	if now.State != nil {
 		return now.at
 	}
-	for _, k := range t.etcd.locks {
-		if k.revision == revision {
-			return k.at
-		}
+	if k := t.lockAt(revision); k != nil {
+		return k.at
 	}
 	return time.Time{}
 }
 
+// lockAt is the lock that was written or deleted at a revision; a job has one at most.
+func (t *trial) lockAt(revision int64) *lock {
+	all := t.etcd.locks
+	i := sort.Search(len(all), func(i int) bool { return all[i].revision >= revision })
+	if i == len(all) || all[i].revision != revision {
+		return nil
+	}
+	return &all[i]
+}
+
 // freed says whether the lock of a record's attempt was deleted by the write of the record.
 func (t *trial) freed(r record) bool {
-	for _, k := range t.etcd.locks {
-		if k.deleted && k.revision == r.revision && k.firing == firingOf(t.uid, r.GetFiring()) {
-			return true
-		}
-	}
-	return false
+	k := t.lockAt(r.revision)
+	return k != nil && k.deleted && k.firing == firingOf(t.uid, r.GetFiring())
 }
 
 // surelyDead: nothing is called lost before it must have been killed. What was seen late is not judged,

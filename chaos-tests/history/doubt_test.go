@@ -26,6 +26,13 @@ func TestWhatShowsNothingIsInconclusive(t *testing.T) {
 		{"a slow disk", spoilt(func(h *history.History) { h.FsyncP99 = 501 * time.Millisecond }), history.Needs{}, "fsync p99 was 501ms"},
 		{"too few instants", story, history.Needs{Required: 1000}, "41 instants needed a verdict, and 1000 are the least"},
 		{"too few of them under fault", story, history.Needs{InFaults: 1000}, "37 instants fell into faults, and 1000 are the least"},
+		{"nothing in flight where a fault struck", spoilt(func(h *history.History) {
+			h.Faults = append(h.Faults[:0:0], h.Faults...)
+			h.Faults = append(h.Faults, befell(history.Slow, "n1", 9, 9.5))
+		}), history.Needs{InFlight: 2}, "1 faults met an attempt in flight"},
+		{"effects that reached nobody", with(brief(nil), func(h *history.History) {
+			h.Lines[1].Event = history.Unsent
+		}), history.Needs{}, "1 effects of 10 reached no receiver"},
 		{"no effects", spoilt(func(h *history.History) { h.Effects = nil; h.Lines = dropOf(h.Lines, sent) }), history.Full(), "C08 (unfenced) had nothing to look at"},
 		{"nothing asked of the nodes", spoilt(func(h *history.History) { h.Statuses, h.Samples = nil, nil }), history.Full(), "C15 (recovery) had nothing to look at"},
 		{"nothing at all", func() history.History { return history.History{} }, history.Full(), "C02 (duplicate) had nothing to look at"},

@@ -127,11 +127,12 @@ func (l *life) change(c call) {
 // calls are the changes that took effect, each with the moment from which it did. With etcd's log that
 // moment is the cursor which the change wrote; without, it lies between call and reply.
 func (h *History) calls(job string, changes []Change, log *written) (calls []call, found []Finding, doubts []string) {
+	off := h.clocksOff()
 	used := map[int]bool{} // definitions that a change has been found for
 	place := func(c Change) {
 		k := call{Change: c, at: window{c.Invoked, c.Returned}}
 		if log != nil {
-			i := log.find(c, used)
+			i := log.find(c, used, off)
 			if i < 0 {
 				return
 			}
@@ -161,7 +162,7 @@ func (h *History) calls(job string, changes []Change, log *written) (calls []cal
 	}
 	slices.SortFunc(calls, func(a, b call) int { return cmp.Compare(a.found.revision, b.found.revision) })
 	for _, c := range edits {
-		if c.Result == OK && !done(calls, c) {
+		if c.Result == OK && !done(calls, c, off) {
 			found = append(found, Finding{Check: "C14", Job: job, At: c.Returned,
 				What: fmt.Sprintf("the reply to %s said that it was done, and etcd was never told", c.Op),
 				Want: "a reply comes after the commit", Evidence: "etcd's log has no such definition"})
@@ -178,16 +179,15 @@ func (h *History) calls(job string, changes []Change, log *written) (calls []cal
 }
 
 // find is the first definition that can be what a change wrote, and that no other change has; -1 when it
-// wrote none.
-func (w *written) find(c Change, used map[int]bool) int {
-	const seen = time.Second // what was written may be seen so much later
+// wrote none. The definition says itself when it was made, by the clock of a member that may be so much off.
+func (w *written) find(c Change, used map[int]bool, off time.Duration) int {
 	for i, d := range w.definitions {
-		switch {
-		case used[i] || d.at.Before(c.Invoked):
+		switch made := d.made(); {
+		case used[i] || d.at.Before(c.Invoked) || made.Before(c.Invoked.Add(-off)):
 			continue
 		case c.Revision != 0 && c.Revision != d.revision:
 			continue
-		case c.Result == OK && c.Revision == 0 && !d.late && d.at.After(c.Returned.Add(seen)):
+		case c.Result == OK && c.Revision == 0 && made.After(c.Returned.Add(off)):
 			continue
 		}
 		paused := i > 0 && w.definitions[i-1].GetPaused() && w.definitions[i-1].GetUid() == d.GetUid()
@@ -212,13 +212,7 @@ func (w *written) find(c Change, used map[int]bool) int {
 // moment is the cursor that was written with a definition: later instants are decided under it. A
 // change that leaves the cursor alone has the moment at which it was made, by its member's clock.
 func (w *written) moment(d *definition) window {
-	at := d.GetEdited().AsTime()
-	switch {
-	case d.deleted():
-		at = d.GetDeleted().AsTime()
-	case d.GetGeneration() == 1:
-		at = d.GetCreated().AsTime()
-	}
+	at := d.made()
 	for _, s := range w.states {
 		if s.revision == d.revision && s.GetUid() == d.GetUid() {
 			at = s.GetCursor().AsTime()
@@ -227,16 +221,25 @@ func (w *written) moment(d *definition) window {
 	return window{at, at}
 }
 
+// clocksOff is how far from the truth the clock of a member may have been.
+func (h *History) clocksOff() time.Duration {
+	off := 100 * time.Millisecond // one machine: what is left is rounding
+	for _, f := range h.Faults {
+		off = max(off, f.Skew.Abs()+100*time.Millisecond)
+	}
+	return off
+}
+
 // done says whether a change is among those that were written, or asked for what was so already: then it
 // writes nothing.
-func done(calls []call, c Change) bool {
+func done(calls []call, c Change, off time.Duration) bool {
 	var spec *Spec
 	paused := false
 	for _, b := range calls {
 		if b.Op == c.Op && b.Invoked.Equal(c.Invoked) {
 			return true
 		}
-		if b.found.at.After(c.Returned.Add(time.Second)) {
+		if b.found.made().After(c.Returned.Add(off)) {
 			break // written after the reply
 		}
 		switch b.Op {

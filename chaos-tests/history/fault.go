@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -93,38 +94,36 @@ type trait struct {
 const stepTrial = 60 * time.Second
 
 // traits says what each kind means. A kind that is not here excuses nothing.
-func traits() map[string]trait {
-	return map[string]trait{
-		Befallen:          {loses: true, blocks: true, sleeps: true},
-		NodeKill:          {loses: true, blocks: true, kills: true, shows: true},
-		NodeFreeze:        {loses: true, blocks: true, sleeps: true, shows: true},
-		MachineFreeze:     {loses: true, blocks: true, sleeps: true, still: true, shows: true},
-		NodeTerm:          {blocks: true, shows: true},
-		NodeFailPoint:     {loses: true, blocks: true, sleeps: true},
-		SupervisorKill:    {loses: true, blocks: true},
-		NodeCut:           {loses: true, blocks: true, shows: true},
-		NodeRefused:       {loses: true, blocks: true, shows: true},
-		NodeReset:         {loses: true, blocks: true},
-		NodeHalfCut:       {loses: true, blocks: true, shows: true},
-		LostReplies:       {loses: true, blocks: true},
-		Slow:              {loses: true, blocks: true},
-		EtcdKill:          {loses: true, blocks: true},
-		EtcdFreeze:        {loses: true, blocks: true},
-		EtcdTerm:          {loses: true, blocks: true},
-		EtcdPartition:     {loses: true, blocks: true},
-		EtcdQuorumLost:    {loses: true, blocks: true, shows: true},
-		Compaction:        {blocks: true},
-		RevokeMemberLease: {blocks: true},
-		RevokeLockLease:   {loses: true, blocks: true},
-		NoSpace:           {loses: true, blocks: true, shows: true},
-		DiskFull:          {blocks: true},
-		ClockOffset:       {blocks: true, trial: stepTrial, shows: true},
-		ClockStep:         {blocks: true, trial: stepTrial, shows: true},
-		ClockDrift:        {blocks: true},
-	}
+var traits = map[string]trait{
+	Befallen:          {loses: true, blocks: true, sleeps: true},
+	NodeKill:          {loses: true, blocks: true, kills: true, shows: true},
+	NodeFreeze:        {loses: true, blocks: true, sleeps: true, shows: true},
+	MachineFreeze:     {loses: true, blocks: true, sleeps: true, still: true, shows: true},
+	NodeTerm:          {blocks: true, shows: true},
+	NodeFailPoint:     {loses: true, blocks: true, sleeps: true},
+	SupervisorKill:    {loses: true, blocks: true},
+	NodeCut:           {loses: true, blocks: true, shows: true},
+	NodeRefused:       {loses: true, blocks: true, shows: true},
+	NodeReset:         {loses: true, blocks: true},
+	NodeHalfCut:       {loses: true, blocks: true, shows: true},
+	LostReplies:       {loses: true, blocks: true},
+	Slow:              {loses: true, blocks: true},
+	EtcdKill:          {loses: true, blocks: true},
+	EtcdFreeze:        {loses: true, blocks: true},
+	EtcdTerm:          {loses: true, blocks: true},
+	EtcdPartition:     {loses: true, blocks: true},
+	EtcdQuorumLost:    {loses: true, blocks: true, shows: true},
+	Compaction:        {blocks: true},
+	RevokeMemberLease: {blocks: true},
+	RevokeLockLease:   {loses: true, blocks: true},
+	NoSpace:           {loses: true, blocks: true, shows: true},
+	DiskFull:          {blocks: true},
+	ClockOffset:       {blocks: true, trial: stepTrial, shows: true},
+	ClockStep:         {blocks: true, trial: stepTrial, shows: true},
+	ClockDrift:        {blocks: true},
 }
 
-func (f Fault) trait() trait { return traits()[f.kind()] }
+func (f Fault) trait() trait { return traits[f.kind()] }
 
 // on says whether the fault befalls a node: it names it, or names none.
 func (f Fault) on(node string) bool { return f.Node == "" || f.Node == node }
@@ -143,12 +142,12 @@ func (f Fault) lasted(at time.Time) bool {
 }
 
 // lostAt returns the fault that explains that an attempt on a node, granted at a moment, was lost or
-// never ended; nil if none does.
-func (h *History) lostAt(node string, granted time.Time) *Fault {
+// killed by another; nil if none does.
+func (h *History) lostAt(node string, granted, ended time.Time) *Fault {
 	most := h.bounds().BusyRecovery()
 	for i := range h.Faults {
 		f := &h.Faults[i]
-		if f.trait().loses && f.on(node) && !granted.After(f.end().Add(most)) {
+		if f.trait().loses && f.on(node) && !granted.After(f.end().Add(most)) && (ended.IsZero() || f.From.Before(ended)) {
 			return f
 		}
 	}
@@ -160,23 +159,47 @@ func (h *History) lostAt(node string, granted time.Time) *Fault {
 func (h *History) reach(due time.Time, recovery func(Fault) time.Duration) (until time.Time, by []Fault) {
 	calm := h.bounds().Calm
 	until = due.Add(calm)
-	faults := slices.Clone(h.Faults)
-	slices.SortFunc(faults, func(a, b Fault) int { return a.From.Compare(b.From) })
-	for _, f := range faults {
-		t := f.trait()
-		if !t.blocks || f.From.After(until) {
-			continue
+	line := h.faultLine()
+	first := sort.Search(len(line.faults), func(i int) bool { return !line.over[i].Before(due) })
+	for _, f := range line.faults[first:] {
+		if f.From.After(until) {
+			break
 		}
-		over := f.end().Add(t.trial + recovery(f))
+		over := f.end().Add(f.trait().trial + recovery(f))
 		if over.Before(due) {
 			continue
 		}
 		by = append(by, f)
-		if over = over.Add(calm); over.After(until) {
-			until = over
-		}
+		until = later(until, over.Add(calm))
 	}
 	return until, by
+}
+
+// faultLine is the faults that keep jobs from starting, by when they began. over is, for each, when it and
+// all before it are surely overcome.
+type faultLine struct {
+	faults []Fault
+	over   []time.Time
+}
+
+func (h *History) faultLine() *faultLine {
+	if h.line != nil {
+		return h.line
+	}
+	line := &faultLine{}
+	for _, f := range h.Faults {
+		if f.trait().blocks {
+			line.faults = append(line.faults, f)
+		}
+	}
+	slices.SortFunc(line.faults, func(a, b Fault) int { return a.From.Compare(b.From) })
+	var last time.Time
+	for _, f := range line.faults {
+		last = later(last, f.end().Add(f.trait().trial+h.bounds().BusyRecovery()))
+		line.over = append(line.over, last)
+	}
+	h.line = line
+	return line
 }
 
 // inFault says whether an instant lies in a fault, or in the time that it takes to overcome it.

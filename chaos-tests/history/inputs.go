@@ -40,6 +40,8 @@ type History struct {
 	FsyncP99 time.Duration
 	// Taken is when the history was taken; zero: not known.
 	Taken time.Time
+
+	line *faultLine // made from Faults when it is first asked for
 }
 
 // Bounds are the times that the promises of docs/guarantees.md are made of.

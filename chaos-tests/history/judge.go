@@ -47,13 +47,15 @@ const (
 type Needs struct {
 	// Required is how many instants must have needed a verdict, InFaults how many of them under fault.
 	Required, InFaults int
+	// InFlight is how many faults of nodes must have met an attempt in flight there.
+	InFlight int
 	// Checks must have had something to look at.
 	Checks []string
 }
 
 // Full is what a run of mixed faults needs: every check, and enough to look at.
 func Full() Needs {
-	n := Needs{Required: 100, InFaults: 10}
+	n := Needs{Required: 100, InFaults: 10, InFlight: 1}
 	for _, c := range Checks() {
 		n.Checks = append(n.Checks, c.ID)
 	}
@@ -71,8 +73,9 @@ type Judgement struct {
 	// Overlapped is how long commands of one job ran beside each other where the promise leaves it open:
 	// one of them stood still with its machine, or was asked to finish.
 	Overlapped time.Duration
-	// Required and InFaults are the instants that needed a verdict, and those of them under fault.
-	Required, InFaults int
+	// Required and InFaults are the instants that needed a verdict, and those of them under fault; InFlight
+	// are the faults that met an attempt in flight on their node.
+	Required, InFaults, InFlight int
 
 	trials []*trial
 }
@@ -94,6 +97,11 @@ func (h History) Judge(n Needs) Judgement {
 					j.InFaults++
 				}
 			}
+		}
+	}
+	for _, f := range h.Faults {
+		if f.Node != "" && slices.ContainsFunc(trials, func(t *trial) bool { return t.inFlight(f.Node, f.From) }) {
+			j.InFlight++
 		}
 	}
 	for _, c := range Checks() {
@@ -155,12 +163,35 @@ func (h *History) doubts(n Needs, j *Judgement) []string {
 	if j.InFaults < n.InFaults {
 		doubt("%d instants fell into faults, and %d are the least that shows anything", j.InFaults, n.InFaults)
 	}
+	if j.InFlight < n.InFlight {
+		doubt("%d faults met an attempt in flight on their node, and %d are the least that shows anything", j.InFlight, n.InFlight)
+	}
+	if sent, unsent := h.sent(); unsent*mostUnsent > sent {
+		doubt("%d effects of %d reached no receiver: its log shows too little", unsent, sent)
+	}
 	for _, c := range Checks() {
 		if slices.Contains(n.Checks, c.ID) && j.Looked[c.ID] == 0 {
 			doubt("%s (%s) had nothing to look at: it needs %s", c.ID, c.Name, c.Evidence)
 		}
 	}
 	return all
+}
+
+// mostUnsent: of so many effects one may be lost on its way to the receiver, which no fault touches.
+const mostUnsent = 100
+
+// sent is how many effects the commands sent, and how many of them nobody answered.
+func (h *History) sent() (sent, unsent int) {
+	for _, l := range h.Lines {
+		switch l.Event {
+		case Unsent:
+			unsent++
+			sent++
+		case Done, Refused:
+			sent++
+		}
+	}
+	return sent, unsent
 }
 
 func clock(t time.Time) string { return t.Format("15:04:05.000") }

@@ -180,13 +180,8 @@ func attemptLookalikes() []lookalike {
 		{"C06", "one had stood still with its machine", frozen},
 		{"C07", "the second attempt runs elsewhere", lost("retry")},
 		{"C08", "a stale effect is refused", frozen},
-		{"C08", "the answer to the last effect was lost", with(brief(nil), func(h *history.History) {
-			for i := len(h.Lines) - 1; i >= 0; i-- {
-				if h.Lines[i].Event == history.Done {
-					h.Lines[i].Event = history.Unsent
-					return
-				}
-			}
+		{"C08", "the answer to an effect was lost with its command", with(brief(nil), func(h *history.History) {
+			h.Lines = dropOf(h.Lines, func(l history.Line) bool { return l.Event == history.Done && l.Nonce == "c3" })
 		})},
 		{"C09", "a lower token starts later, because its node slept", slept},
 		{"C13", "it had been frozen for less than its session lives", with(brief(map[int]second{5: func(r *recording, j *recordedJob) {

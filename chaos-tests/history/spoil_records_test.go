@@ -27,6 +27,7 @@ func recordDefects() []defect {
 			h.Runs[3].Verdict, h.Runs[3].Reason = "TIMED_OUT", ""
 		})},
 		{"C10", "lost with a node that nothing befell", "", spoilt(func(h *history.History) { h.Faults[0].Node, h.Faults[0].Shown = "n3", "seen" })},
+		{"C10", "lost before anything befell its node", "C03", with(lost("retry"), func(h *history.History) { h.Faults[0].From = at(20) })},
 		{"C11", "an instant that the counters forgot", "", with(brief(nil), func(h *history.History) { h.Jobs[0].Counters[0].Count-- })},
 		{"C11", "books that do not balance on the way", "", with(brief(nil), func(h *history.History) {
 			restate(h, "one", 3, false, func(s *storedv1.State) { s.Counters[0].Count++ })

@@ -23,17 +23,30 @@ type written struct {
 	records     []record
 	triggers    []trigger
 	unreadable  []string // keys with values that cannot be read
+	// lockBy are the locks by their token, recordsOf the records by their firing.
+	lockBy    map[int64]*lock
+	recordsOf map[string][]record
 }
 
 // definition is one put of a job's definition.
 type definition struct {
 	revision int64
 	at       time.Time // when it was seen
-	late     bool
 	*storedv1.Job
 }
 
 func (d definition) deleted() bool { return d.GetDeleted() != nil }
+
+// made is when it was made, by the clock of the member that served the call.
+func (d definition) made() time.Time {
+	switch {
+	case d.deleted():
+		return d.GetDeleted().AsTime()
+	case d.GetEdited() == nil:
+		return d.GetCreated().AsTime()
+	}
+	return d.GetEdited().AsTime()
+}
 
 // version is what tells the definition from others; 0 when it does not say.
 func (d definition) version() int {
@@ -223,7 +236,7 @@ func (w *written) add(folder string, e EtcdEvent) bool {
 	last := parts[len(parts)-1]
 	switch folder {
 	case "jobs":
-		d := definition{revision: e.Revision, at: e.At, late: e.Late, Job: new(storedv1.Job)}
+		d := definition{revision: e.Revision, at: e.At, Job: new(storedv1.Job)}
 		if e.Deleted {
 			return true // swept
 		}

@@ -30,6 +30,7 @@ type ended struct {
 	verdict, reason string
 	firing          string
 	by              string // where it stands
+	written         int    // the place in etcd's log of the state that says so first; -1 when no state does
 }
 
 // byRange is where what was not run stands.
@@ -149,9 +150,17 @@ func (w *written) of(uid string) *written {
 			of.locks = append(of.locks, k)
 		}
 	}
+	of.lockBy, of.recordsOf = map[int64]*lock{}, map[string][]record{}
+	for i := range of.locks {
+		if k := &of.locks[i]; !k.deleted && of.lockBy[k.created] == nil {
+			of.lockBy[k.created] = k
+		}
+	}
 	for _, r := range w.records {
 		if r.uid == uid {
 			of.records = append(of.records, r)
+			firing := firingOf(uid, r.GetFiring())
+			of.recordsOf[firing] = append(of.recordsOf[firing], r)
 		}
 	}
 	return of
@@ -217,25 +226,30 @@ func (t *trial) collect() map[time.Time][]ended {
 	}
 	for _, r := range t.runs {
 		if !r.Instant.IsZero() && r.Verdict != "" {
-			give(r.Instant, ended{r.Verdict, r.Reason, r.Firing, "its record"})
+			give(r.Instant, ended{r.Verdict, r.Reason, r.Firing, "its record", -1})
 		}
 	}
-	cover := func(verdict, reason string, first, last time.Time) {
+	cover := func(verdict, reason string, first, last time.Time, written int) {
 		i, _ := slices.BinarySearchFunc(t.due, first, func(d instant, at time.Time) int { return d.at.Compare(at) })
 		for ; i < len(t.due) && !t.due[i].at.After(last); i++ {
-			give(t.due[i].at, ended{verdict, reason, "", byRange})
+			give(t.due[i].at, ended{verdict, reason, "", byRange, written})
 		}
+	}
+	if t.etcd != nil {
+		t.collectLog(give, cover)
 	}
 	if t.shown != nil {
 		for _, g := range t.shown.Ranges {
 			if g.Trigger == "" {
-				cover(g.Verdict, g.Reason, g.First, g.Last)
+				cover(g.Verdict, g.Reason, g.First, g.Last, -1)
 			}
 		}
 	}
-	if t.etcd == nil {
-		return all
-	}
+	return all
+}
+
+// collectLog is what ever lay in etcd.
+func (t *trial) collectLog(give func(time.Time, ended), cover func(verdict, reason string, first, last time.Time, written int)) {
 	newest := map[int64]record{} // of attempts of one firing the last record counts
 	for _, r := range t.etcd.records {
 		if r.GetFiring().GetTrigger() == "" {
@@ -244,10 +258,10 @@ func (t *trial) collect() map[time.Time][]ended {
 	}
 	for seconds, r := range newest {
 		last := r.last()
-		give(time.Unix(seconds, 0).UTC(), ended{verdictOf(last.GetVerdict()), reasonOf(last.GetReason()), firingOf(t.uid, r.GetFiring()), "its record in etcd's log"})
+		give(time.Unix(seconds, 0).UTC(), ended{verdictOf(last.GetVerdict()), reasonOf(last.GetReason()), firingOf(t.uid, r.GetFiring()), "its record in etcd's log", -1})
 	}
 	covered := map[string]time.Time{} // how far a range was followed
-	for _, s := range t.etcd.states {
+	for i, s := range t.etcd.states {
 		for _, g := range s.GetRanges() {
 			if g.GetTrigger() != "" {
 				continue
@@ -255,12 +269,11 @@ func (t *trial) collect() map[time.Time][]ended {
 			verdict, reason := verdictOf(g.GetVerdict()), reasonOf(g.GetReason())
 			first, last := g.GetFirst().AsTime(), g.GetLast().AsTime()
 			id := shown(verdict, reason) + first.String()
-			if to, ok := covered[id]; ok && to.Equal(last) {
-				continue
+			if to, ok := covered[id]; ok {
+				first = to.Add(time.Nanosecond) // what it has grown by
 			}
 			covered[id] = last
-			cover(verdict, reason, first, last)
+			cover(verdict, reason, first, last, i)
 		}
 	}
-	return all
 }
