@@ -108,15 +108,17 @@ func (b *bed) slowed(n *node, delay, lasts time.Duration) breakage {
 	f := onLines(onNode("F14", history.Slow, n, "each way %s ± half of it, for %s", delay, lasts), b.toEtcd(n), slow(delay, delay/2), lasts,
 		func(counts) bool { return true })
 	f.proof = func() string {
-		client := http.Client{Timeout: proofWithin, Transport: &http.Transport{DisableKeepAlives: true}}
-		began := time.Now()
-		answer, err := client.Get("http://" + b.toEtcd(n)[0].address + "/health")
-		if err != nil {
-			return ""
-		}
-		answer.Body.Close()
-		if took := time.Since(began); took >= delay {
-			return fmt.Sprintf("a round trip takes %s", took.Round(time.Millisecond))
+		client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		for _, p := range b.toEtcd(n) { // a member may be gone
+			began := time.Now()
+			answer, err := client.Get("http://" + p.address + "/health")
+			if err != nil {
+				continue
+			}
+			answer.Body.Close()
+			if took := time.Since(began); took >= delay {
+				return fmt.Sprintf("a round trip takes %s", took.Round(time.Millisecond))
+			}
 		}
 		return ""
 	}

@@ -130,9 +130,12 @@ func (b *bed) nodeTerm(n *node, down time.Duration) breakage {
 // failPoint has a node, or its supervisor, do something at a point of the firing path. A node that dies
 // of it is started again.
 func (b *bed) failPoint(n *node, point, order string, down time.Duration) breakage {
-	before := 0
+	before, kind := 0, history.NodeFailPoint
+	if order == "kill" && (point == "after-exec" || point == "after-exit") {
+		kind = history.SupervisorKill // it is the supervisor that comes there
+	}
 	return breakage{
-		Fault: onNode("F06", history.NodeFailPoint, n, "%s: %s", point, order), lasts: down,
+		Fault: onNode("F06", kind, n, "%s: %s", point, order), lasts: down,
 		inject: func() error { before = len(n.hits()); return n.arm(point, order) },
 		proof: func() string {
 			if hits := n.hits(); len(hits) > before {
@@ -162,15 +165,19 @@ func (b *bed) clock(n *node, id, kind string, ahead time.Duration, rate float64,
 		Fault: f, lasts: lasts, away: away,
 		inject: func() error { return n.setClock(ahead, rate) },
 		proof: func() string {
+			before := time.Now()
 			s, err := b.statusOf(n)
+			after := time.Now()
 			if err != nil {
 				return ""
 			}
-			seen := s.Now.AsTime().Sub(time.Now())
-			if rate != 0 && seen.Abs() < 20*time.Millisecond || ahead != 0 && (seen-ahead).Abs() > ahead.Abs()/2+100*time.Millisecond {
-				return ""
+			switch now := s.Now.AsTime(); { // between before and after it would be right
+			case now.After(after) && (ahead > 0 || rate > 0):
+				return fmt.Sprintf("its status is %s ahead at least", now.Sub(after).Round(time.Millisecond))
+			case now.Before(before) && ahead < 0:
+				return fmt.Sprintf("its status is %s behind at least", before.Sub(now).Round(time.Millisecond))
 			}
-			return fmt.Sprintf("its status says it is %s ahead", seen.Round(time.Millisecond))
+			return ""
 		},
 		heal: func() error { return n.setClock(0, 0) },
 	}

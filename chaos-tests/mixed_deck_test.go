@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"syscall"
 	"time"
+
+	"github.com/quorumcron/quorumcron/chaos-tests/history"
 )
 
 // card is one kind of fault that a schedule can draw.
@@ -113,11 +115,11 @@ func deck(b *bed) []card {
 		{"member-lease", atNode, func(d *dealer) breakage { return d.b.revoke(d.node(), false) }},
 		{"lock-lease", atNode, func(d *dealer) breakage { return d.b.revoke(d.node(), true) }},
 		{"clock-ahead-a-little", atNode, func(d *dealer) breakage {
-			return d.b.clock(d.node(), "F31", "clock-offset", []time.Duration{-300 * ms, 300 * ms}[d.r.IntN(2)], 0, 5*s)
+			return d.b.clock(d.node(), "F31", history.ClockDrift, []time.Duration{-300 * ms, 300 * ms}[d.r.IntN(2)], 0, 5*s)
 		}},
 		{"clock-step", aside, func(d *dealer) breakage {
 			ahead := []time.Duration{-time.Hour, -6 * s, -2 * s, 2 * s, 6 * s, time.Hour, 24 * time.Hour}[d.r.IntN(7)]
-			return d.b.clock(d.node(), "F32", "clock-step", ahead, 0, d.between(2*s, 25*s))
+			return d.b.clock(d.node(), "F32", history.ClockStep, ahead, 0, d.between(2*s, 25*s))
 		}},
 		{"churn", atNode, func(d *dealer) breakage { return d.b.churn(fmt.Sprintf("guest%d", d.turn), d.between(2*s, 6*s)) }},
 		{"users-lose-replies", atUsers, func(d *dealer) breakage {
@@ -126,7 +128,7 @@ func deck(b *bed) []card {
 		{"users-cut", atUsers, func(d *dealer) breakage { return d.b.usersLine(d.user(), blackHole, "cut", d.between(2*s, 6*s)) }},
 		{"etcd-pulses", atEtcd, func(d *dealer) breakage { return d.b.memberPulses(d.member(d.r.IntN(2) == 0), 15, 200*ms) }},
 		{"all-killed", everywhere, func(d *dealer) breakage { return d.b.allKilled(d.between(0, 6*s)) }},
-		{"clock-drift", atNode, func(d *dealer) breakage { return d.b.clock(d.node(), "F33", "clock-drift", 0, 0.01, 10*s) }},
+		{"clock-drift", atNode, func(d *dealer) breakage { return d.b.clock(d.node(), "F33", history.ClockDrift, 0, 0.02, 8*s) }},
 		{"leader-kill", atEtcd, func(d *dealer) breakage {
 			return d.b.memberKill(d.member(true), syscall.SIGKILL, d.between(s, 5*s))
 		}},

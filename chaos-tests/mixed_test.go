@@ -29,6 +29,7 @@ var (
 const (
 	calmBefore = 15 * time.Second
 	calmAfter  = busyRecovery + 5*time.Second
+	lastRound  = 20 * time.Second // before that: what one round may take
 	settling   = busyRecovery + foldAlone
 )
 
@@ -94,7 +95,7 @@ func (m *mixed) run() {
 	}
 	stop := make(chan struct{})
 	wait := m.crowd.work(m.seed, m.end, stop)
-	faultsFrom, faultsTo := m.begin.Add(calmBefore), m.end.Add(-calmAfter)
+	faultsFrom, faultsTo := m.begin.Add(calmBefore), m.end.Add(-calmAfter-lastRound)
 	sleepUntil(faultsFrom)
 	m.rounds(faultsTo)
 	calm := time.Now()
@@ -112,6 +113,9 @@ func (m *mixed) run() {
 func (m *mixed) rounds(until time.Time) {
 	m.t.Helper()
 	p := &pile{cards: m.cards, r: rand.New(rand.NewPCG(m.seed, 0))}
+	if i := slices.IndexFunc(m.cards, func(c card) bool { return c.name == "node-freeze-long" }); i >= 0 {
+		p.left = []card{m.cards[i]} // first of all one that lasts long enough for everybody to see
+	}
 	d := &dealer{b: m.bed, r: p.r, seen: m.watch.Seen, away: map[string]bool{}}
 	var beside besides
 	for ; time.Now().Before(until); d.turn++ {
