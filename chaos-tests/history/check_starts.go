@@ -58,7 +58,7 @@ func (t *trial) untrue(v ended, i int) string {
 			return "nothing was in its way"
 		}
 	case "SKIPPED(paused)", "SKIPPED(edited)", "SKIPPED(deleted)":
-		until, _ := t.h.reach(d.at, t.recovery)
+		until, _ := t.reach(d.at, t.recovery)
 		if era.ended == "" || era.until.from.After(until) {
 			return "no change came in time to be to blame"
 		}
@@ -67,14 +67,14 @@ func (t *trial) untrue(v ended, i int) string {
 			return "nobody cancelled anything"
 		}
 	case "MISSED(catch-up policy)", "MISSED(window)", "LOST(never started)":
-		if !t.h.inFault(d.at) {
+		if !t.inFault(d.at) {
 			return "no fault kept it from being in time"
 		}
 	case "MISSED(start deadline)":
 		if era.spec.StartDeadline == 0 {
 			return "the job has no start deadline"
 		}
-		if !t.h.inFault(d.at) && !t.blocked(d.at) {
+		if !t.inFault(d.at) && !t.blocked(d.at) {
 			return "no fault kept it from being in time"
 		}
 	}
@@ -95,7 +95,7 @@ func (t *trial) blocked(at time.Time) bool {
 			return true
 		}
 	}
-	return t.h.inFault(at)
+	return t.inFault(at)
 }
 
 // inTheWay says whether the state that a skip was written in has an attempt without its record, or one
@@ -192,7 +192,7 @@ func (t *trial) late(*Judgement) int {
 			recovery = func(Fault) time.Duration { return t.h.bounds().BusyRecovery() }
 			since = t.silentSince(s)
 		}
-		until, by := t.h.reach(since, recovery)
+		until, by := t.reach(since, recovery)
 		if !s.Wall().After(until) {
 			continue
 		}

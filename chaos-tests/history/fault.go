@@ -123,7 +123,16 @@ var traits = map[string]trait{
 	ClockDrift:        {blocks: true},
 }
 
-func (f Fault) trait() trait { return traits[f.kind()] }
+// stepGuard is the step of a clock that a member bears: a smaller one stops nothing, and shows nowhere.
+const stepGuard = 500 * time.Millisecond
+
+func (f Fault) trait() trait {
+	t := traits[f.kind()]
+	if t.trial > 0 && f.Skew != 0 && f.Skew.Abs() <= stepGuard {
+		t.trial, t.blocks, t.shows = 0, false, false
+	}
+	return t
+}
 
 // on says whether the fault befalls a node: it names it, or names none.
 func (f Fault) on(node string) bool { return f.Node == "" || f.Node == node }
@@ -154,16 +163,19 @@ func (h *History) lostAt(node string, granted, ended time.Time) *Fault {
 	return nil
 }
 
-// reach is until when an instant may start: Calm after it, or as long after the faults that reach it as
-// is promised. A fault reaches it when it is on, or not yet overcome, before the instant has started.
-func (h *History) reach(due time.Time, recovery func(Fault) time.Duration) (until time.Time, by []Fault) {
+// reach is until when an instant may start: Calm after it, or as long after the faults that reach it, and
+// concern it, as is promised. A fault reaches it when it is on, or not yet overcome, before the instant has started.
+func (h *History) reach(due time.Time, recovery func(Fault) time.Duration, concerns func(int, Fault) bool) (until time.Time, by []Fault) {
 	calm := h.bounds().Calm
 	until = due.Add(calm)
 	line := h.faultLine()
 	first := sort.Search(len(line.faults), func(i int) bool { return !line.over[i].Before(due) })
-	for _, f := range line.faults[first:] {
+	for i, f := range line.faults[first:] {
 		if f.From.After(until) {
 			break
+		}
+		if !concerns(first+i, f) {
+			continue
 		}
 		over := f.end().Add(f.trait().trial + recovery(f))
 		if over.Before(due) {
@@ -200,12 +212,6 @@ func (h *History) faultLine() *faultLine {
 	}
 	h.line = line
 	return line
-}
-
-// inFault says whether an instant lies in a fault, or in the time that it takes to overcome it.
-func (h *History) inFault(due time.Time) bool {
-	_, by := h.reach(due, func(Fault) time.Duration { return h.bounds().BusyRecovery() })
-	return len(by) > 0
 }
 
 func (h *History) bounds() Bounds {

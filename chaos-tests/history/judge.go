@@ -93,7 +93,7 @@ func (h History) Judge(n Needs) Judgement {
 		for _, i := range t.due {
 			if i.class == required {
 				j.Required++
-				if h.inFault(i.at) {
+				if t.inFault(i.at) {
 					j.InFaults++
 				}
 			}

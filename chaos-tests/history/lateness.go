@@ -43,6 +43,10 @@ func (h History) Lateness(counts func(Line) bool) Lateness {
 			all = append(all, l.Lateness())
 		}
 	}
+	return distribution(all)
+}
+
+func distribution(all []time.Duration) Lateness {
 	if len(all) == 0 {
 		return Lateness{}
 	}

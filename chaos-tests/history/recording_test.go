@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -155,6 +156,13 @@ func (r *recording) skip(seconds float64, j *recordedJob, v storedv1.Verdict, wh
 		j.state.Cursor = stamp(float64(i))
 	}
 	r.putState(seconds, j)
+}
+
+// assign makes a node the owner of all shards.
+func (r *recording) assign(at float64, owner string) {
+	r.write()
+	r.put(at, "pools/all", &storedv1.Pool{}, 0)
+	r.put(at, "rules/assignment/all", &storedv1.Assignment{Members: []string{"n1#7", "n2#8"}, Owners: bytes.Repeat([]byte{map[string]byte{"n1": 1, "n2": 2}[owner]}, 256)}, 0)
 }
 
 // trigger asks for a firing outside the schedule.

@@ -26,8 +26,7 @@ func (h History) Report(j Judgement) string {
 	row("wrong", "%d duplicates, %d missed, %d late, %d early, %d overlaps, %d without account", j.count("C02"), j.count("C01"),
 		j.count("C03"), j.count("C04"), j.count("C06"), j.count("C11"))
 	row("ended", "%s", h.endings())
-	calm := h.Lateness(func(l Line) bool { return !l.Due().IsZero() && !h.inFault(l.Due()) })
-	fault := h.Lateness(func(l Line) bool { return !l.Due().IsZero() && h.inFault(l.Due()) })
+	calm, fault := j.lateness()
 	row("calm", "%s", calm)
 	row("under fault", "%s", fault)
 	for i, f := range h.Faults {
@@ -65,6 +64,23 @@ func (h History) Report(j Judgement) string {
 		fmt.Fprintf(&b, "\n%s", page)
 	}
 	return b.String()
+}
+
+// lateness of starts in calm, and of those whose instants fell into a fault that concerned their job.
+func (j *Judgement) lateness() (calm, fault Lateness) {
+	var well, ill []time.Duration
+	for _, t := range j.trials {
+		for _, s := range t.starts {
+			switch {
+			case s.Due().IsZero():
+			case t.inFault(s.Due()):
+				ill = append(ill, s.Lateness())
+			default:
+				well = append(well, s.Lateness())
+			}
+		}
+	}
+	return distribution(well), distribution(ill)
 }
 
 func (j *Judgement) count(check string) int {

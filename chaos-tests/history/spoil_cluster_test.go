@@ -134,6 +134,9 @@ func clusterLookalikes() []lookalike {
 		{"C17", "cut off for less than its session lives", spoilt(func(h *history.History) {
 			h.Faults = append(h.Faults, history.Fault{ID: "F11", Kind: history.NodeCut, Node: "n3", From: at(6), To: at(7), Proof: "3 requests fell"})
 		})},
+		{"C17", "a clock that is off by less than stops anything", spoilt(func(h *history.History) {
+			h.Faults = append(h.Faults, history.Fault{ID: "F31", Kind: history.ClockOffset, Node: "n3", From: at(6), To: at(15), Proof: "its status says so", Skew: 300 * time.Millisecond})
+		})},
 		{"C17", "seen by the controller alone", spoilt(func(h *history.History) {
 			h.Faults = append(h.Faults, history.Fault{ID: "F22", Kind: history.NoSpace, From: at(6), To: at(16), Proof: "alarm", Shown: "status: NOSPACE"})
 			h.Phases[2].From = at(17)

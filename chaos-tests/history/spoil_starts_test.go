@@ -42,6 +42,17 @@ func startDefects() []defect {
 			r.begin(7.1, j, "n1", 5, "")
 			r.end(7.3, j, 0)
 		}})},
+		{"C03", "late, and a fault befell only a node that had no part in it", "", late("n1", "n2")},
+		{"C01", "missed, and a fault befell only a node that had no part in it", "", with(func() history.History {
+			r := newRecording()
+			r.assign(0.1, "n1")
+			j := r.apply(0.3, nil, "one", history.Spec{Period: 1e9, End: at(4), Kept: 10})
+			ran(1)(r, j)
+			r.skip(2.05, j, missed, catchUp, 2)
+			ran(3)(r, j)
+			r.foldAlone(14, j)
+			return r.taken(20)
+		}, func(h *history.History) { h.Faults = []history.Fault{befell(history.NodeCut, "n2", 1.5, 3)} })},
 		{"C03", "later than the promised recovery", "", spoilt(func(h *history.History) {
 			linesOf(h, "tries", 25, func(l *history.Line) { moved(l, 3) })
 		})},
@@ -85,6 +96,19 @@ func startDefects() []defect {
 	}
 }
 
+// late is a job whose instant 3 starts 3 s late, with an owner and a node that a fault befell before.
+func late(owner, befallen string) func() history.History {
+	return with(func() history.History {
+		r := newRecording()
+		r.assign(0.1, owner)
+		j := r.apply(0.3, nil, "one", history.Spec{Period: 3e9, End: at(4), Kept: 10})
+		r.begin(6, j, "n1", 3, "")
+		r.end(6.2, j, 0)
+		r.foldAlone(17, j)
+		return r.taken(30)
+	}, func(h *history.History) { h.Faults = []history.Fault{befell(history.NodeCut, befallen, 2.5, 4)} })
+}
+
 // lost is a job whose attempt of 3 is lost with n2, and tried again whatever its policy says.
 func lost(onLost string) func() history.History {
 	spec := history.Spec{Period: 3e9, End: at(6), Kept: 10, OnLost: onLost}
@@ -125,6 +149,7 @@ func startLookalikes() []lookalike {
 			r.begin(6.9, j, "n1", 5, "")
 			r.end(7.2, j, 0)
 		}})},
+		{"C03", "late, and a fault befell the node that owned it", late("n2", "n2")},
 		{"C03", "tried again long after its instant, once it was surely dead", with(func() history.History {
 			r := newRecording()
 			j := r.apply(0.3, nil, "one", history.Spec{Period: 3e9, End: at(6), Kept: 10, OnLost: "retry"})

@@ -23,6 +23,7 @@ type written struct {
 	records     []record
 	triggers    []trigger
 	unreadable  []string // keys with values that cannot be read
+	shard       int      // -1 when no key says it
 	// lockBy are the locks by their token, recordsOf the records by their firing.
 	lockBy    map[int64]*lock
 	recordsOf map[string][]record
@@ -195,7 +196,7 @@ func (l *EtcdLog) byJob() map[string]*written {
 	jobs, names := map[string]*written{}, map[string]string{}
 	of := func(name string) *written {
 		if jobs[name] == nil {
-			jobs[name] = &written{}
+			jobs[name] = &written{shard: -1}
 		}
 		return jobs[name]
 	}
@@ -212,6 +213,9 @@ func (l *EtcdLog) byJob() map[string]*written {
 		if folder == "locks" || folder == "runs" {
 			uid, _, _ := strings.Cut(rest, "/")
 			name, named = names[uid]
+		}
+		if shard, ok := shardOf(e.Key); named && ok && folder == "jobs" {
+			of(name).shard = shard
 		}
 		if named && !of(name).add(folder, e) {
 			of(name).unreadable = append(of(name).unreadable, e.Key)

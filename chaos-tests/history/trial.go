@@ -12,17 +12,20 @@ import (
 // trial is the case of one life of one job: all evidence that concerns it.
 type trial struct {
 	*life
-	h        *History
-	due      []instant
-	starts   []Line            // of commands, not of their children, by boot time
-	last     map[string]Line   // the last line of each nonce, children included
-	ends     map[string][]Line // by firing
-	shown    *Job              // as the cluster shows it at the end; nil when it does not
-	runs     []Run             // as the cluster shows them
-	effects  []Effect
-	etcd     *written // what etcd's log has of this uid; nil when it was not watched, or not wholly
-	found    []Finding
-	verdicts map[time.Time][]ended // of instants, from all evidence
+	h       *History
+	due     []instant
+	starts  []Line            // of commands, not of their children, by boot time
+	last    map[string]Line   // the last line of each nonce, children included
+	ends    map[string][]Line // by firing
+	shown   *Job              // as the cluster shows it at the end; nil when it does not
+	runs    []Run             // as the cluster shows them
+	effects []Effect
+	etcd    *written // what etcd's log has of this uid; nil when it was not watched, or not wholly
+	owners  *owners  // of all shards; nil when nobody knows
+	found   []Finding
+	// concerned are the faults, by their place in the fault line, that were asked about.
+	concerned map[int]bool
+	verdicts  map[time.Time][]ended // of instants, from all evidence
 }
 
 // ended is one verdict that something gives an instant.
@@ -75,13 +78,14 @@ func (h *History) trials() (trials []*trial, found []Finding, doubts []string) {
 		byName[c.Job] = append(byName[c.Job], c)
 	}
 	var logs map[string]*written
+	var owners *owners
 	if h.Etcd.missing() == "" {
-		logs = h.Etcd.byJob()
+		logs, owners = h.Etcd.byJob(), h.Etcd.owners()
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		log := logs[name]
 		if logs != nil && log == nil {
-			log = &written{}
+			log = &written{shard: -1}
 		}
 		if log != nil && len(log.unreadable) > 0 {
 			log = nil // somebody spoilt its records: judge it by all else
@@ -92,7 +96,9 @@ func (h *History) trials() (trials []*trial, found []Finding, doubts []string) {
 		}
 		doubts = append(doubts, unclear...)
 		for i, l := range lives {
-			trials = append(trials, h.trial(l, log, i == len(lives)-1))
+			t := h.trial(l, log, i == len(lives)-1)
+			t.owners = owners
+			trials = append(trials, t)
 		}
 	}
 	h.distribute(trials)
@@ -125,7 +131,7 @@ func (w *written) of(uid string) *written {
 	if w == nil {
 		return nil
 	}
-	of := &written{}
+	of := &written{shard: w.shard}
 	var next int64 // the revision at which a later uid took the name
 	for _, d := range w.definitions {
 		switch {
