@@ -209,6 +209,11 @@ func (t *tracked) settle(state scheduler.State, revision int64) bool {
 func (t *tracked) learn(e scheduler.Entry, lock int64, record *scheduler.Run, now scheduler.Reading) {
 	old := t.facts[e.Firing]
 	known := old.Attempt == e.Attempt
+	if record != nil && record.Output != nil { // it may be kept until the next instant, and nobody asks it for that
+		lean := *record
+		lean.Output = nil
+		record = &lean
+	}
 	fact := scheduler.Fact{Attempt: e.Attempt, Lock: lock, Record: record}
 	switch {
 	case known && old.Record != nil:

@@ -13,8 +13,10 @@ const (
 	OnTime = 5 * time.Second
 	// LoseMargin is added to an entry's hold before it is called lost.
 	LoseMargin = 2 * time.Second
-	// FoldAfter is how long an ended entry may wait to ride on the next Begin.
-	FoldAfter = 10 * time.Second
+	// FoldAfter is how long an ended entry may wait to ride on another write; RideWithin is how far off
+	// the job's next instant may be for the entry to wait for that one instead.
+	FoldAfter  = 10 * time.Second
+	RideWithin = time.Hour
 	// EndingWait is how long the overlap decision waits for a Finish that is on its way.
 	EndingWait = time.Second
 	// ExcludedAfter is how long an excluded instant may wait for its verdict to ride on that of the next

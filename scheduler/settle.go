@@ -61,12 +61,14 @@ func (p *planner) endRetries() *Decision {
 	return nil
 }
 
-// fold writes ended entries out of the state if nothing else did within FoldAfter.
+// fold writes ended entries out of the state if nothing else did within FoldAfter, or will soon: one
+// write more for each firing is a quarter of what it costs, and nothing depends on an entry whose record
+// is there.
 func (p *planner) fold() *Decision {
 	overdue := false
 	for _, e := range p.v.State.Entries {
 		f := p.v.Facts[e.Firing]
-		if !slices.Contains(p.folded, e.Firing) {
+		if !slices.Contains(p.folded, e.Firing) || p.rides(e.Firing) {
 			continue
 		}
 		overdue = overdue || p.elapsed >= f.RecordedSince+FoldAfter
@@ -76,6 +78,20 @@ func (p *planner) fold() *Decision {
 		return nil
 	}
 	return p.decide(KindFold)
+}
+
+// rides says whether the end of f waits for the next instant, whose decision will carry it. One that is
+// owed a further attempt does not: until the retry is in the state, nobody can see that it waits.
+func (p *planner) rides(f Firing) bool {
+	if p.v.EndsOnly || p.v.Job.Paused || slices.ContainsFunc(p.s.Retries, func(r PendingRetry) bool { return r.Firing == f }) {
+		return false
+	}
+	next := p.v.Timetable.Next(p.s.Cursor)
+	if next.IsZero() {
+		return false
+	}
+	// Within OnTime of its being due something is written about it, whatever is in its way.
+	return !Due(p.v.Job, p.v.Timetable, next).After(p.at.Add(RideWithin))
 }
 
 // foldNow does not wait: under a tombstone nothing else will be written that a fold could ride on.

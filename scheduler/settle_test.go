@@ -76,7 +76,7 @@ func TestLostAttempts(t *testing.T) {
 			recorded(t, v, first, Failed, ReasonExitCode, "10:01:20")
 		},
 		now:  "10:01:29",
-		want: "wake 10:02:00 elapsed 10:01:30",
+		want: "wake 10:02:00",
 	}, {
 		name: "losing comes before what is due, needs no room and does not wait for a pause to end",
 		job:  func(j *Job) { j.Paused = true },
@@ -138,14 +138,35 @@ func TestFolds(t *testing.T) {
 			recorded(t, view, first, v, why, "10:01:20")
 		}
 	}
+	daily := func(j *Job) { j.Schedule.Cron = []string{"0 10 * * *"} }
 	checkPlans(t, []planRow{{
-		name: "an ended entry waits to ride on the next write",
+		name: "an ended entry waits to ride on the next instant, which is near",
+		view: ended(Succeeded, ""),
+		now:  "10:01:59.999999999",
+		want: "wake 10:02:00",
+	}, {
+		name: "with none within an hour it waits ten seconds to ride on something else",
+		job:  daily,
 		view: ended(Succeeded, ""),
 		now:  "10:01:29.999999999",
-		want: "wake 10:02:00 elapsed 10:01:30",
+		want: "wake 2.10:00:00 elapsed 10:01:30",
 	}, {
-		name:  "after ten seconds it is folded by a write of its own",
+		name:  "and then it is folded by a write of its own",
+		job:   daily,
 		view:  ended(Failed, ReasonExitCode),
+		now:   "10:01:30",
+		want:  "fold fold 1",
+		state: "cursor 10:01:00; count FAILED(exit code) 1",
+	}, {
+		name:  "so it is in a paused job, where nothing is begun",
+		job:   func(j *Job) { j.Paused = true },
+		view:  ended(Failed, ReasonExitCode),
+		now:   "10:01:30",
+		want:  "fold fold 1",
+		state: "cursor 10:01:00; count FAILED(exit code) 1",
+	}, {
+		name:  "and where no claims are made",
+		view:  func(t *testing.T, v *View) { v.EndsOnly = true; ended(Failed, ReasonExitCode)(t, v) },
 		now:   "10:01:30",
 		want:  "fold fold 1",
 		state: "cursor 10:01:00; count FAILED(exit code) 1",
@@ -185,21 +206,21 @@ func TestFolds(t *testing.T) {
 		state: "cursor 10:01:00; entry @10:01:00 #2 slot 0 token 0",
 	}, {
 		name:  "it is not under onLost: fail, whatever retry.maxAttempts says",
-		job:   func(j *Job) { retried(j); j.Policy.OnLost = OnLostFail },
+		job:   func(j *Job) { retried(j); daily(j); j.Policy.OnLost = OnLostFail },
 		view:  ended(Failed, ReasonLockLost),
 		now:   "10:01:30",
 		want:  "fold fold 1",
 		state: "cursor 10:01:00; count FAILED(lock lost) 1",
 	}, {
 		name:  "one that was killed because its node stopped is not",
-		job:   retried,
+		job:   func(j *Job) { retried(j); daily(j) },
 		view:  ended(Failed, ReasonStopping),
 		now:   "10:01:30",
 		want:  "fold fold 1",
 		state: "cursor 10:01:00; count FAILED(node stopping) 1",
 	}, {
 		name:  "a failed attempt is not tried again",
-		job:   retried,
+		job:   func(j *Job) { retried(j); daily(j) },
 		view:  ended(Failed, ReasonExitCode),
 		now:   "10:01:30",
 		want:  "fold fold 1",

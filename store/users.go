@@ -32,14 +32,19 @@ type EditRequest struct {
 // mostTries bounds how often a change is planned again because what it was planned on had moved.
 const mostTries = 10
 
-// running counts the attempts that have not ended: those in flight, less those whose records are there
-// already. When the records cannot be read it counts them all.
+// running counts the attempts that have not ended.
 func (s *Store) running(ctx context.Context, p present) int {
+	return len(s.settled(ctx, p).Entries)
+}
+
+// settled is the state without the attempts whose records are there already. When the records cannot be
+// read it has them all.
+func (s *Store) settled(ctx context.Context, p present) scheduler.State {
 	jobs := []JobRecord{{Job: *p.job, State: *p.state}}
 	if err := s.ShowSettled(ctx, jobs); err != nil {
-		return len(p.state.Entries)
+		return *p.state
 	}
-	return len(jobs[0].State.Entries)
+	return jobs[0].State
 }
 
 // present is a job as it was read, in one transaction, before a change.
@@ -256,14 +261,17 @@ func (s *Store) setPaused(ctx context.Context, r EditRequest, paused bool) (sche
 
 // Delete leaves a tombstone: nothing is granted after the reply, what is due and waiting is
 // SKIPPED(deleted), owed retries end with their last attempt's verdict, and what is in flight is
-// settled by the owner, who sweeps everything an hour later. Rule 9.
+// settled by the owner, who sweeps everything an hour later. What has ended is folded here, so that a
+// settled name can be applied again at once. Rules 7 and 9.
 func (s *Store) Delete(ctx context.Context, r EditRequest) (scheduler.Edit, error) {
 	shard := scheduler.ShardOf(r.Name)
 	return s.edit(ctx, r.Name, nil, func(p present) (c change, err error) {
 		if err := p.usable(r); err != nil {
 			return c, err
 		}
-		c.edit = scheduler.Edit{Change: scheduler.Changed, Running: s.running(ctx, p)}
+		settled := s.settled(ctx, p)
+		p.state = &settled
+		c.edit = scheduler.Edit{Change: scheduler.Changed, Running: len(settled.Entries)}
 		job := *p.job
 		job.Deleted = r.Now.Wall.UTC()
 		if err := c.put(s, shard, p, job); err != nil {

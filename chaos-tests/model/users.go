@@ -94,8 +94,8 @@ func (w *world) books(s *state, c change) jobState {
 		if s.Trig == 1 && s.Taken == 0 {
 			j.Count[manual] = skipped
 		}
-		p := w.planner(s, 0, 0, s.Def, j)
-		for f, owed := range j.Owed {
+		p := w.planner(s, 0, 0, s.Def, j).foldRecorded()
+		for f, owed := range p.j.Owed {
 			if owed > 0 && !w.Cut.DeleteKeepsRetry {
 				p.dropOwed(uint8(f))
 			}

@@ -132,6 +132,17 @@ func (r *record) fact(x scheduler.Entry) fact {
 	return f
 }
 
+// settled is the state as every reader is shown it: without the attempts whose records are there.
+func (r *record) settled() scheduler.State {
+	s := *r.filled
+	for _, x := range r.filled.Entries {
+		if f := r.fact(x); f.record != nil {
+			s = scheduler.ApplyEnd(s, *r.def, *f.record, x.Firing)
+		}
+	}
+	return s
+}
+
 // claim is a planned write of a state on its way: of a claim (Begin, Skip, Miss) or of an end.
 type claim struct {
 	job      *job

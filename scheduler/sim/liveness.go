@@ -64,6 +64,7 @@ func (o *oracle) unsettled(a *account, by time.Duration, full bool) string {
 		owed := inRetries(r.filled, f.firing)
 		switch {
 		case g.run != nil && !g.run.over, g.quiet > by:
+		case g.verdict != "" && (a.edited > by || o.rides(a, f)): // an edit may have ended its ride
 		case owed && (r.def.Paused || full || f.due.After(w.epoch.Add(by))):
 		case owed:
 			return fmt.Sprintf("%s is owed an attempt since %s", w.trace.short(f.firing), w.trace.moment(g.quiet))
@@ -100,6 +101,26 @@ func (o *oracle) unsettled(a *account, by time.Duration, full bool) string {
 	}
 	a.waiting = b.Last
 	return ""
+}
+
+// rides says whether the end of a firing waits in the state for the decision of the next instant: it is
+// recorded, it is the last, and that instant is near. What is in the way of the instant is found by asking
+// whether that is decided.
+func (o *oracle) rides(a *account, f *opened) bool {
+	r, g, wall := a.rec, f.last(), o.world.wall()
+	for _, m := range o.world.members {
+		wall = later(wall, o.world.wall().Add(m.skew)) // a clock that is ahead thinks it nearer
+	}
+	policy := r.def.Policy
+	again := g.lost() && policy.OnLost == scheduler.OnLostRetry && len(f.attempts) < policy.Retry.MaxAttempts
+	if deadline := policy.StartDeadline; deadline > 0 && wall.After(f.due.Add(deadline)) {
+		again = false
+	}
+	if again || r.def.Paused || r.def.Tombstone() {
+		return false
+	}
+	next := a.calendar.next(r.filled.Cursor.Unix())
+	return next != 0 && !time.Unix(next, 0).After(wall.Add(scheduler.RideWithin))
 }
 
 // mend ends every fault.

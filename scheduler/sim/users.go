@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -192,7 +193,11 @@ func (c *change) define(def scheduler.Job, reason scheduler.Reason) {
 		reason = scheduler.ReasonPaused
 	}
 	c.closes = true
-	state := scheduler.CloseBooks(c.view(), c.now, reason)
+	view := c.view()
+	if reason == scheduler.ReasonDeleted {
+		view.State = c.rec.settled() // so that a settled name can be applied again at once
+	}
+	state := scheduler.CloseBooks(view, c.now, reason)
 	if c.by.world.without == CutFill {
 		state.Entries = old.state.Entries
 	}
@@ -301,8 +306,13 @@ func (w *world) cancel(j *job, by string) {
 			return "not found"
 		}
 		s := c.rec.filled
+		ended := ""
 		if len(s.Entries) > 0 {
-			return c.cancelRunning(s.Entries[0])
+			said, over := c.cancelRunning(s.Entries[0])
+			if !over {
+				return said
+			}
+			ended = said
 		}
 		if len(s.Retries) > 0 {
 			state, _ := scheduler.CancelRetry(*s, s.Retries[0].Firing)
@@ -316,27 +326,28 @@ func (w *world) cancel(j *job, by string) {
 			c.said = w.trace.short(scheduler.Triggered(s.UID, t.ID)) + " is SKIPPED(canceled)"
 			return ""
 		}
-		return "nothing to cancel"
+		return cmp.Or(ended, "nothing to cancel")
 	})
 }
 
-func (c *change) cancelRunning(x scheduler.Entry) string {
+// cancelRunning says why nothing is cancelled, and whether that is because the attempt has ended.
+func (c *change) cancelRunning(x scheduler.Entry) (said string, ended bool) {
 	f := c.rec.fact(x)
 	short := c.by.world.trace.short(x.Firing)
 	switch {
 	case f.record != nil:
 		state, owed := scheduler.CancelEnded(*c.rec.filled, *c.rec.def, *f.record)
 		if !owed {
-			return short + " has ended"
+			return short + " has ended", true
 		}
 		c.state, c.said = &state, short+" gets no further attempt"
-		return ""
+		return "", false
 	case f.lock == 0:
-		return short + " has lost its lock, it ends by itself"
+		return short + " has lost its lock, it ends by itself", false
 	}
 	c.cancel = &cancelKey{member: x.Member, rec: c.rec, firing: x.Firing, token: f.lock}
 	c.said = fmt.Sprintf("%s is told to end %s", x.Member, short)
-	return ""
+	return "", false
 }
 
 // summary is a job's books in one line.
@@ -356,16 +367,17 @@ func (w *world) summary(j *job) string {
 	if b := r.filled.Backlog; b != nil {
 		parts = append(parts, "backlog "+w.trace.clock(b.Last))
 	}
-	for _, x := range r.filled.Entries {
+	s := r.settled()
+	for _, x := range s.Entries {
 		parts = append(parts, fmt.Sprintf("%s #%d in flight on %s", w.trace.short(x.Firing), x.Attempt, x.Member))
 	}
-	for _, x := range r.filled.Retries {
+	for _, x := range s.Retries {
 		parts = append(parts, fmt.Sprintf("%s #%d owed", w.trace.short(x.Firing), x.Attempt))
 	}
 	for _, t := range r.triggers {
 		parts = append(parts, "trigger "+t.ID+" waits")
 	}
-	for _, c := range r.filled.Counters {
+	for _, c := range s.Counters {
 		parts = append(parts, fmt.Sprintf("%d %s", c.Count, outcomeText(c.Verdict, c.Reason)))
 	}
 	return strings.Join(parts, ", ")

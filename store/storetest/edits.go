@@ -20,6 +20,7 @@ func editTests() []test {
 		{"PauseAndResumeCloseTheBooks", pauseAndResumeCloseTheBooks},
 		{"ADeleteAccountsForEverythingThatWaits", aDeleteAccountsForEverythingThatWaits},
 		{"ADeleteEndsOwedRetries", aDeleteEndsOwedRetries},
+		{"ADeleteFoldsWhatHasEnded", aDeleteFoldsWhatHasEnded},
 		{"AnApplyOverASettledTombstoneIsANewJob", anApplyOverASettledTombstone},
 		{"AnApplyOverARunningTombstoneNamesTheMember", anApplyOverARunningTombstone},
 		{"EditsOfWhatIsNotThereAreNotFound", editsOfWhatIsNotThere},
@@ -169,6 +170,30 @@ func aDeleteEndsOwedRetries(w *world) {
 	s := w.record(r.Job.Name).State
 	if len(s.Retries) != 0 || counted(s, scheduler.Lost, scheduler.ReasonMemberLost) != 1 {
 		w.Errorf("got retries %+v and %+v, want none and one LOST", s.Retries, s.Counters)
+	}
+}
+
+// aDeleteFoldsWhatHasEnded: the end may wait in the state for the next instant. The name can be applied
+// again at once all the same.
+func aDeleteFoldsWhatHasEnded(w *world) {
+	r, e, _ := w.running("a", func(j *scheduler.Job) { j.Policy.OnLost = scheduler.OnLostRetry })
+	end := ended(r, e, scheduler.Lost)
+	end.Run.Attempts[0].Reason = scheduler.ReasonNeverStarted
+	w.finish(end)
+	edit, err := w.store.Delete(w.ctx, store.EditRequest{Name: r.Job.Name, Now: at(noon)})
+	w.must(err)
+	s := w.record(r.Job.Name).State
+	if edit.Running != 0 || len(s.Entries)+len(s.Retries) != 0 || counted(s, scheduler.Lost, scheduler.ReasonNeverStarted) != 1 {
+		w.Errorf("got %d running, entries %+v, retries %+v and %+v, want none and one LOST", edit.Running, s.Entries, s.Retries, s.Counters)
+	}
+	out, err := w.store.Settle(w.ctx, w.folded(r, end.Run))
+	w.must(err)
+	if out.Committed {
+		w.Errorf("a fold that was planned before counts it again: %+v", out.State)
+	}
+	again := w.apply(job("a"), noon)
+	if again.Job.UID == r.Job.UID {
+		w.Errorf("the name is still %s's", r.Job.UID)
 	}
 }
 
