@@ -129,9 +129,14 @@ func (kv keyValues) get(key string) []byte {
 
 func (kv keyValues) put(key string, value []byte) {
 	kv.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if _, err := kv.client.Put(ctx, &pb.PutRequest{Key: []byte(key), Value: value}); err != nil {
+	if err := kv.tryPut(key, value); err != nil {
 		kv.t.Fatalf("write %s: %v", key, err)
 	}
+}
+
+func (kv keyValues) tryPut(key string, value []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, err := kv.client.Put(ctx, &pb.PutRequest{Key: []byte(key), Value: value})
+	return err
 }

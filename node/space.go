@@ -145,22 +145,11 @@ func (n *Node) askSpace(ctx context.Context) *scheduler.EtcdHealth {
 	if len(endpoints) == 0 {
 		endpoints = []string{""} // a client with a single way to etcd, which needs no name
 	}
-	var h *scheduler.EtcdHealth
-	trouble := false
-	for _, a := range statusOfAll(ctx, client, endpoints) {
-		one := scheduler.EtcdHealth{DBSize: a.DbSize, DBInUse: a.DbSizeInUse, DBQuota: a.DbSizeQuota}
-		if h == nil {
-			h = &scheduler.EtcdHealth{Endpoints: endpoints, Version: a.Version, DBSize: -1}
-		}
-		if h.DBSize < 0 || one.Share() > h.Share() || one.Share() == h.Share() && one.DBSize > h.DBSize {
-			h.DBSize, h.DBInUse, h.DBQuota = one.DBSize, one.DBInUse, one.DBQuota
-		}
-		h.Revision = max(h.Revision, a.Header.GetRevision())
-		trouble = trouble || len(a.Errors) > 0
-	}
+	h, trouble := healthOf(statusOfAll(ctx, client, endpoints))
 	if h == nil {
 		return nil
 	}
+	h.Endpoints = endpoints
 	last := n.space.last.Load()
 	if trouble { // Status only says that there is something; the list goes through etcd's log, and is read when needed
 		h.Alarms = n.alarms(ctx, last)
@@ -170,6 +159,23 @@ func (n *Node) askSpace(ctx context.Context) *scheduler.EtcdHealth {
 		h.CompactRevision = last.health.CompactRevision
 	}
 	return h
+}
+
+// healthOf puts the answers of etcd's members together: the newest revision, and the sizes of the fullest.
+// It is nil without any, and says whether there is trouble: an alarm, or no leader.
+func healthOf(answers []*clientv3.StatusResponse) (h *scheduler.EtcdHealth, trouble bool) {
+	for _, a := range answers {
+		one := scheduler.EtcdHealth{Version: a.Version, Revision: a.Header.GetRevision(), DBSize: a.DbSize, DBInUse: a.DbSizeInUse, DBQuota: a.DbSizeQuota}
+		switch {
+		case h == nil:
+			h = &one
+		case one.Share() > h.Share() || one.Share() == h.Share() && one.DBSize > h.DBSize:
+			h.DBSize, h.DBInUse, h.DBQuota = one.DBSize, one.DBInUse, one.DBQuota
+		}
+		h.Revision = max(h.Revision, one.Revision)
+		trouble = trouble || len(a.Errors) > 0
+	}
+	return h, trouble
 }
 
 // stragglers is how long members of etcd may take to answer once one of them has: one that is down must

@@ -1,12 +1,16 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/quorumcron/quorumcron/internal/memetcd"
 	"github.com/quorumcron/quorumcron/scheduler"
@@ -240,5 +244,55 @@ func TestSchedulesGoOnWhileEtcdIsFull(t *testing.T) {
 		}
 		s.checkStarts()
 		s.balance(job, s.wall().Add(-12*time.Second))
+	})
+}
+
+// etcdMembers answers for several members of etcd, each after its delay; a negative one never answers.
+type etcdMembers struct {
+	clientv3.Maintenance
+	answers map[string]*clientv3.StatusResponse
+	delays  map[string]time.Duration
+}
+
+// Status implements clientv3.Maintenance.
+func (m etcdMembers) Status(ctx context.Context, endpoint string) (*clientv3.StatusResponse, error) {
+	delay := m.delays[endpoint]
+	if delay < 0 {
+		delay = time.Hour
+	}
+	select {
+	case <-time.After(delay):
+		return m.answers[endpoint], nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func TestTheFullestMemberOfEtcdCountsAndADeadOneDoesNotHoldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		etcd := memetcd.New(memetcd.Config{})
+		defer etcd.Close()
+		client := etcd.Link("many").Client(t.Context())
+		client.Maintenance = etcdMembers{
+			answers: map[string]*clientv3.StatusResponse{
+				"one": {Version: "3.7.3", Header: &pb.ResponseHeader{Revision: 70}, DbSize: 500, DbSizeInUse: 400, DbSizeQuota: 1000},
+				"two": {Version: "3.7.3", Header: &pb.ResponseHeader{Revision: 69}, DbSize: 850, DbSizeInUse: 300, DbSizeQuota: 1000, Errors: []string{"alarm"}},
+				"big": {Version: "3.7.3", Header: &pb.ResponseHeader{Revision: 60}, DbSize: 2000, DbSizeInUse: 1500, DbSizeQuota: 9000},
+			},
+			delays: map[string]time.Duration{"one": time.Millisecond, "two": stragglers / 2, "big": 0, "dead": -1},
+		}
+		begin := time.Now()
+		h, trouble := healthOf(statusOfAll(t.Context(), client, []string{"one", "dead", "two", "big"}))
+		if took := time.Since(begin); took > stragglers+10*time.Millisecond {
+			t.Errorf("a dead member held the look up for %s", took)
+		}
+		if h == nil || h.Share() != 85 || h.DBInUse != 300 || h.DBQuota != 1000 || h.Revision != 70 || !trouble {
+			t.Errorf("got %+v, trouble %v; want the sizes of the fullest, the newest revision, and the trouble", h, trouble)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), statusTimeout)
+		defer cancel()
+		if h, _ := healthOf(statusOfAll(ctx, client, []string{"dead"})); h != nil {
+			t.Errorf("nobody answered: %+v", h)
+		}
 	})
 }

@@ -346,11 +346,11 @@ func TestSecondRunIsRefused(t *testing.T) {
 
 func TestConfigIsRefusedWithEverythingThatIsWrong(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{Name: "Not A Name", SessionTTL: time.Second, Grace: time.Second, Capacity: -1, Commands: true})
+	_, err := New(Config{Name: "Not A Name", SessionTTL: time.Second, Grace: time.Second, Capacity: -1, Compact: time.Second, Commands: true})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, field := range []string{"name", "client", "session TTL", "grace", "capacity", "commands"} {
+	for _, field := range []string{"name", "client", "session TTL", "grace", "capacity", "compact", "commands"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("error does not name %s: %v", field, err)
 		}
