@@ -104,20 +104,26 @@ func (p *planner) whyGivenUp(b Backlog) Reason {
 	return ReasonCatchUp
 }
 
-// giveUpBacklog misses what waited too long, or what an edit of the policy gave up.
+// giveUpBacklog misses what waited too long, or what an edit of the policy gave up. What a calendar has
+// come to exclude since it was put there is skipped: its change was made by a clock that is behind, and
+// nothing is granted after the reply to it.
 func (p *planner) giveUpBacklog() *Decision {
 	b := p.s.Backlog
 	if b == nil {
 		return nil
 	}
+	kind, verdict := KindMiss, Missed
 	why, gone := p.expired(*b)
+	if p.v.Excluded.shut(b.Last) {
+		kind, verdict, why, gone = KindSkip, Skipped, ReasonExcluded, true
+	}
 	if !gone {
 		return nil
 	}
 	p.s.Backlog = nil
-	p.s.account(p.v.Timetable, Range{Verdict: Missed, Reason: why, First: b.First, Last: b.Last, Count: b.Count})
-	d := p.decide(KindMiss)
-	d.Instants, d.First, d.Last, d.Verdict, d.Reason = b.Count, b.First, b.Last, Missed, why
+	p.s.account(p.v.Timetable, Range{Verdict: verdict, Reason: why, First: b.First, Last: b.Last, Count: b.Count})
+	d := p.decide(kind)
+	d.Instants, d.First, d.Last, d.Verdict, d.Reason = b.Count, b.First, b.Last, verdict, why
 	return d
 }
 

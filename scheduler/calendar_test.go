@@ -103,6 +103,24 @@ func TestExcludedInstantsAreSkippedTogether(t *testing.T) {
 		now:  "10:30:00",
 		want: "wake 11:01:00",
 	}, {
+		name: "what waits in the backlog, and a calendar has come to exclude, is not begun",
+		view: func(t *testing.T, v *View) {
+			v.State.Cursor = clockTime(t, "10:02:00")
+			v.State.Backlog = &Backlog{First: v.State.Cursor, Last: v.State.Cursor, Count: 1}
+			shut("10:02", "10:03")(t, v)
+		},
+		now:   "10:02:20",
+		want:  "skip 1 instants 10:02:00Z…10:02:00Z SKIPPED(excluded by calendar)",
+		state: "cursor 10:02:00; range 10:02:00…10:02:00 ×1 SKIPPED(excluded by calendar); count SKIPPED(excluded by calendar) 1",
+	}, {
+		name: "unless it is older than all that is known of the calendar",
+		view: func(t *testing.T, v *View) {
+			v.State.Backlog = &Backlog{First: clockTime(t, "10:00:00"), Last: clockTime(t, "10:00:00"), Count: 1}
+			shut("09:00", "10:01")(t, v)
+		},
+		now:  "10:00:50",
+		want: "begin u@10:00:00Z attempt 1 slot 0",
+	}, {
 		name: "a pause covers them",
 		job:  func(j *Job) { j.Paused = true },
 		view: shut("10:01", "14:00"),

@@ -33,6 +33,18 @@ func (x *Exclusion) Excludes(at time.Time) bool {
 	return excluded
 }
 
+// shut says whether the version in force at the instant, which is one that came after the calendar's first
+// known one, excludes it: what was decided may be judged again, and by nothing but what held at it.
+func (x *Exclusion) shut(at time.Time) bool {
+	if x == nil {
+		return false
+	}
+	return slices.ContainsFunc(x.calendars, func(versions []compiledVersion) bool {
+		excluded, _, _ := stretchOf(versions, at.Unix())
+		return excluded && versions[0].after < at.Unix()
+	})
+}
+
 // Next is the first instant of the timetable after the given time that is not excluded; the zero Time means
 // that there is none, or none before a bounded search ends.
 func (x *Exclusion) Next(t *cron.Timetable, after time.Time) time.Time {

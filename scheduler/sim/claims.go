@@ -39,7 +39,10 @@ func (o *oracle) lateness(r *record, c *claim) {
 	if a.calendar == nil || !c.decision.Next.Cursor.After(r.filled.Cursor) {
 		return
 	}
-	first := a.calendar.next(r.filled.Cursor.Unix())
+	first := o.nextOpen(a, r.filled.Cursor.Unix(), c.decision.Next.Cursor.Unix())
+	if first == 0 {
+		return // all of it is excluded: unsettled has a bound for that
+	}
 	late := w.wall().Sub(time.Unix(first, 0)) - a.schedule.Jitter
 	w.late(late)
 	// After an edit instants can be late from the beginning; and a clock that is off, and believed, is late
@@ -138,6 +141,8 @@ func (o *oracle) first(r *record, x *scheduler.Entry, c *claim) {
 		o.broken(a, "second grant", "%s, though its instant was decided before", o.world.trace.short(x.Firing))
 	case a.calendar.count(at-1, at) != 1:
 		o.broken(a, "grant", "%s is no instant of the schedule", o.world.trace.short(x.Firing))
+	case !waited && o.out(a, at):
+		o.broken(a, "calendar", "%s is granted, though a calendar excludes it", o.world.trace.short(x.Firing))
 	case at <= a.since:
 		o.broken(a, "edit", "%s is granted under a definition that came after it", o.world.trace.short(x.Firing))
 	case !x.Due.Equal(due) || due.Unix() < at || due.Sub(x.Firing.Instant()) > a.schedule.Jitter:

@@ -26,6 +26,8 @@ func (c Command) action() (action, error) {
 		return c.membersAction()
 	case "apply":
 		return c.applyAction()
+	case "calendar":
+		return c.booted(c.calendarAction())
 	case "advance", "settle", "show", "etcd":
 		return c.booted(c.timeAction())
 	case "pause", "resume", "delete", "trigger", "cancel":
@@ -131,7 +133,7 @@ func (w *world) boot() {
 // applyKeys are what a definition can say in a script.
 var applyKeys = []string{
 	"by", "every", "origin", "cron", "zone", "at", "start", "end", "jitter", "onLost", "attempts", "catchUp", "window", "deadline",
-	"timeout", "history", "runs", "ends", "paused",
+	"timeout", "history", "runs", "ends", "paused", "exclude",
 }
 
 func (c Command) applyAction() (action, error) {
@@ -180,6 +182,9 @@ func (a arguments) definition() (scheduler.Job, error) {
 		if j.Schedule.Origin = instant(v["origin"]); v["origin"] == "" {
 			j.Schedule.Origin = defaultEpoch
 		}
+	}
+	if v["exclude"] != "" {
+		j.Schedule.Exclude = strings.Split(v["exclude"], ",")
 	}
 	if v["cron"] != "" {
 		j.Schedule.Cron = strings.Split(v["cron"], ";")

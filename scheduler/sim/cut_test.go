@@ -82,7 +82,7 @@ func TestAFailingSeedIsShrunkToAScript(t *testing.T) {
 		cut  Cut
 		most int // commands
 	}{
-		{CutBooks, 8}, {CutDeleteState, 8}, {CutClock, 7}, {CutKill, 9},
+		{CutBooks, 11}, {CutDeleteState, 8}, {CutClock, 7}, {CutKill, 9},
 	} {
 		t.Run(string(row.cut), func(t *testing.T) {
 			t.Parallel()

@@ -47,6 +47,8 @@
 //	      (several with ;) zone= at= start= end= jitter= onLost=fail|retry attempts= catchUp=latest|none
 //	      window= deadline= timeout= history= paused=true; and how its attempts behave: runs=1s..30s
 //	      ends=ok|fail|mixed, stubborn (does not end when asked to). by=n2 names the member that serves it
+//	calendar NAME hours=22:00-06:00 dates=12-25,…  creates or changes an exclusion calendar; more of it: weekdays=
+//	                                               zone= by=. apply has exclude=NAME,NAME
 //	pause, resume, delete, trigger, cancel NAME    by=n2 as above
 //	advance 61m                                    lets time pass
 //	settle                                         ends every fault and waits until all has come to its end

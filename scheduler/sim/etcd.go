@@ -59,6 +59,7 @@ type rules struct {
 	rev        int64
 	version    int64
 	assignment scheduler.Assignment
+	calendars  map[scheduler.CalendarName]scheduler.Calendar // replaced, never changed
 }
 
 // cancelKey asks a member to end an attempt (rule 13).
@@ -249,6 +250,9 @@ func (e *etcd) claim(c *claim) outcome {
 	e.rev++
 	e.world.trace.add(line{at: e.world.now, verb: commits, who: c.by.name, decision: d, number: e.rev})
 	e.world.count(string(d.Kind))
+	if d.Reason == scheduler.ReasonExcluded {
+		e.world.count("pass")
+	}
 	e.world.oracle.claimed(r, c)
 	if i >= 0 && cut != CutTriggerDelete {
 		r.triggers = slices.Delete(slices.Clone(r.triggers), i, i+1)

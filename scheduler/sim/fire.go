@@ -214,7 +214,7 @@ func (m *member) recordSeen(rec *record, e scheduler.Entry, run *scheduler.Run) 
 		return
 	}
 	later := func(x scheduler.Entry) bool { return x.Firing == e.Firing && x.Attempt > e.Attempt }
-	if slices.ContainsFunc(t.state.Entries, later) {
+	if t.state != nil && slices.ContainsFunc(t.state.Entries, later) {
 		return // what is known of the later attempt must stay
 	}
 	t.learn(e, 0, run, m.reading())

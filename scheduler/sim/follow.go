@@ -29,6 +29,7 @@ func (m *member) takeRules(r rules) {
 	}
 	missed := r.version > m.rules.version+1
 	m.rules = r
+	m.takeCalendars()
 	was := m.mine
 	for s := range m.mine {
 		m.mine[s] = (m.incarnation != 0 || m.world.without == CutIncarnation) && m.isMe(r.assignment.Owner(scheduler.Shard(s)))

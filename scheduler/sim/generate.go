@@ -25,7 +25,7 @@ type Shape struct {
 // Script draws the history of the seed. Everything that happens by chance to more than one message is a
 // command in it; the rest follows from its seed, thing by thing (see chance).
 func (s Shape) Script() Script {
-	g := &generator{shape: s, rng: rand.New(rand.NewPCG(s.Seed, 0x51a))}
+	g := &generator{shape: s, rng: rand.New(rand.NewPCG(s.Seed, 0x51a)), side: rand.New(rand.NewPCG(s.Seed, 0xca1))}
 	g.add("world", fmt.Sprint("seed=", s.Seed), "lag=1ms..150ms", "start=2026-03-28T12:00:00Z")
 	if s.Without != "" {
 		g.add("without", string(s.Without))
@@ -33,6 +33,12 @@ func (s Shape) Script() Script {
 	for i := range s.Members {
 		g.members = append(g.members, fmt.Sprint("n", i+1))
 		g.add("member", g.members[i], "skew="+text(g.between(-200*time.Millisecond, 200*time.Millisecond)))
+	}
+	if s.Every == 0 {
+		for _, name := range exclusionNames {
+			g.add("calendar", g.calendar(name)...)
+		}
+		g.add("advance", "1s") // a job is refused before its calendars are there
 	}
 	for i := range s.Jobs {
 		j := &generated{name: fmt.Sprintf("job-%03d", i)}
@@ -43,6 +49,9 @@ func (s Shape) Script() Script {
 	g.busy = make([]time.Duration, s.Members)
 	g.again(s.FaultEvery, g.fault)
 	g.again(s.UserEvery, g.user)
+	if s.Every == 0 {
+		g.again(20*s.UserEvery, func(at time.Duration) { g.at(at, "calendar", g.calendar(exclusionNames[g.side.IntN(2)])...) })
+	}
 	slices.SortStableFunc(g.timed, func(a, b timed) int { return int(a.at - b.at) })
 	now := time.Duration(0)
 	for _, t := range g.timed {
@@ -63,6 +72,7 @@ func (s Shape) Script() Script {
 type generator struct {
 	shape   Shape
 	rng     *rand.Rand
+	side    *rand.Rand // draws calendars, so that all else of a seed stays what it was without them
 	script  Script
 	members []string
 	jobs    []*generated
@@ -146,6 +156,28 @@ func (g *generator) schedule() []string {
 	}
 	if g.rng.IntN(2) == 0 { // whose clocks change in the first night
 		args = append(args, "zone=Europe/Berlin")
+	}
+	if g.side.IntN(3) == 0 {
+		args = append(args, "exclude="+[]string{"c1", "c2", "c1,c2"}[g.side.IntN(3)])
+	}
+	return args
+}
+
+// exclusionNames are the calendars of a generated history.
+var exclusionNames = []string{"c1", "c2"}
+
+// calendar draws what a calendar says: some part of each day, and now and then more.
+func (g *generator) calendar(name string) []string {
+	clock := func(minute int) string { return fmt.Sprintf("%02d:%02d", minute/60%24, minute%60) }
+	from := g.side.IntN(24 * 60)
+	args := []string{name, "hours=" + clock(from) + "-" + clock(from+1+g.side.IntN(5*60))}
+	switch g.side.IntN(6) {
+	case 0:
+		args = append(args, "weekdays="+[]string{"sat", "sun"}[g.side.IntN(2)])
+	case 1:
+		args = append(args, "dates="+[]string{"03-29", "2026-03-28"}[g.side.IntN(2)])
+	case 2:
+		args = append(args, "zone=America/New_York")
 	}
 	return args
 }

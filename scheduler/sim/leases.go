@@ -139,7 +139,7 @@ func (e *etcd) publish(incarnation, rulesRev int64, next scheduler.Assignment) b
 		return false
 	}
 	e.rev++
-	e.rules = rules{rev: e.rev, version: e.rules.version + 1, assignment: next}
+	e.rules = rules{rev: e.rev, version: e.rules.version + 1, assignment: next, calendars: e.rules.calendars}
 	e.world.tell(e.members[0].member.Name, "assigns the shards to %v", next.Members)
 	e.world.count("assignment")
 	r := e.rules

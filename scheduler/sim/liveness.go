@@ -77,7 +77,11 @@ func (o *oracle) unsettled(a *account, by time.Duration, full bool) string {
 	}
 	wall := w.epoch.Add(by)
 	wall = wall.Add(w.slowest()) // a clock that is behind, and believed, decides later
-	if next := a.calendar.next(r.filled.Cursor.Unix()); next != 0 {
+	next := a.calendar.next(r.filled.Cursor.Unix())
+	if hour := time.Unix(next, 0).Add(scheduler.ExcludedAfter + onTimeBound); next != 0 && o.out(a, next) && hour.Before(wall) {
+		return fmt.Sprintf("%s is excluded, and not decided", w.trace.short(scheduler.At(r.def.UID, time.Unix(next, 0))))
+	}
+	if next := o.nextOpen(a, r.filled.Cursor.Unix(), wall.Unix()); next != 0 {
 		if due := time.Unix(next, 0).Add(a.schedule.Jitter); due.Add(scheduler.OnTime + onTimeBound).Before(wall) {
 			return fmt.Sprintf("%s is not decided", w.trace.short(scheduler.At(r.def.UID, time.Unix(next, 0))))
 		}

@@ -132,6 +132,13 @@ func (m *member) plan(t *tracked, now scheduler.Reading) {
 	if t.busy || t.stateRev == 0 {
 		return // an event brings it back
 	}
+	var excluded *scheduler.Exclusion
+	if !t.def.Tombstone() {
+		var err error
+		if excluded, err = m.calendars.Of(*t.def); err != nil {
+			return // the rules are behind, and bring it back
+		}
+	}
 	s := m.usable(now)
 	if t.gained && m.world.without == CutCatchUp && t.state.Cursor.Before(now.Wall) {
 		ahead := *t.state
@@ -140,7 +147,7 @@ func (m *member) plan(t *tracked, now scheduler.Reading) {
 	}
 	t.gained = false
 	view := scheduler.View{
-		Job: *t.def, Timetable: t.table, State: *t.state, StateRevision: t.stateRev,
+		Job: *t.def, Timetable: t.table, Excluded: excluded, State: *t.state, StateRevision: t.stateRev,
 		Triggers: t.triggers, Facts: t.facts, Room: s != nil && len(m.held) < m.capacity,
 		EndsOnly: !m.clock.Trusted || m.stopped, NotBeyond: m.clock.NotBeyond,
 	}

@@ -45,7 +45,8 @@ type process struct {
 	stopped     bool // claims nothing any more
 
 	rules     rules
-	live      []scheduler.Member // as it was last told
+	calendars *scheduler.Calendars // compiled from the rules
+	live      []scheduler.Member   // as it was last told
 	liveRev   int64
 	publishes bool // an assignment of its own is on its way
 	mine      [scheduler.ShardCount]bool

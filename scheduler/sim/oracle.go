@@ -19,7 +19,8 @@ import (
 //     frozen (G6); nothing is skipped for overlap with what has ended;
 //   - nothing is granted before it is due by the member's clock, by a member whose clock jumped, after its
 //     start deadline, under a definition that was replaced, or by a member that is not the owner (G3, G7);
-//   - a change of the schedule acts only on instants after it (G7);
+//   - a change of the schedule acts only on instants after it, and so does one of a calendar: what is excluded
+//     never runs and is counted so, by what was said at the instant (G7);
 //   - a record says how its attempt ended; none is written after the verdict, and none destroys another
 //     that is still needed;
 //   - while nothing is wrong, instants are decided within seconds, and whatever is in flight ends (G4).
@@ -27,6 +28,8 @@ type oracle struct {
 	world      *world
 	violations []Violation
 	decided    int64 // firings that must be accounted for, of all jobs
+	// said is all that each exclusion calendar has ever said.
+	said map[scheduler.CalendarName][]scheduler.CalendarVersion
 }
 
 // Violation is a broken promise.
@@ -40,7 +43,9 @@ type Violation struct {
 // String is one line.
 func (v Violation) String() string { return v.Kind + ": " + v.Text }
 
-func newOracle(w *world) *oracle { return &oracle{world: w} }
+func newOracle(w *world) *oracle {
+	return &oracle{world: w, said: map[scheduler.CalendarName][]scheduler.CalendarVersion{}}
+}
 
 // broken notes a broken promise.
 func (o *oracle) broken(a *account, kind, format string, args ...any) {
@@ -147,7 +152,7 @@ func (o *oracle) changed(r *record, c *change) {
 
 func sameSchedule(a, b scheduler.Schedule) bool {
 	return slices.Equal(a.Cron, b.Cron) && a.Every == b.Every && a.Origin.Equal(b.Origin) && a.TimeZone == b.TimeZone &&
-		a.Jitter == b.Jitter && a.Start.Equal(b.Start) && a.End.Equal(b.End) && slices.EqualFunc(a.At, b.At, time.Time.Equal)
+		a.Jitter == b.Jitter && slices.Equal(a.Exclude, b.Exclude) && a.Start.Equal(b.Start) && a.End.Equal(b.End) && slices.EqualFunc(a.At, b.At, time.Time.Equal)
 }
 
 // wrote takes in a write of a state that grants nothing and consumes no trigger, before it is written.
@@ -183,6 +188,7 @@ func (o *oracle) write(r *record, next *scheduler.State, why string, c *claim, c
 			x.Token = g.token
 		}
 	}
+	o.exclusions(a, before, next, why)
 	o.closed(a, before, next, notRun, why)
 }
 

@@ -54,7 +54,7 @@ func (t *trace) add(l line) {
 	f := l.firing
 	if d := l.decision; d != nil {
 		f = d.Firing
-		h = mix(h ^ hashText(string(d.Kind)) ^ uint64(d.Attempt) ^ uint64(d.Instants)<<8 ^ hashText(string(d.Reason)))
+		h = mix(h ^ hashText(string(d.Kind)) ^ uint64(d.Attempt) ^ uint64(d.Instants)<<8 ^ uint64(d.Excluded)<<24 ^ hashText(string(d.Reason)))
 	}
 	t.hash = mix(h ^ hashText(f.UID) ^ uint64(f.Scheduled) ^ hashText(f.Trigger)<<1)
 	if t.muted {
@@ -113,6 +113,9 @@ func (t *trace) decided(d scheduler.Decision, token int64) string {
 	}
 	if d.Instants > 1 {
 		parts = append(parts, fmt.Sprintf("%d instants", d.Instants))
+	}
+	if d.Excluded > 0 {
+		parts = append(parts, fmt.Sprintf("%d excluded before", d.Excluded))
 	}
 	if d.Verdict != "" {
 		parts = append(parts, outcomeText(d.Verdict, d.Reason))

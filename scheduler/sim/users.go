@@ -29,7 +29,9 @@ type change struct {
 	add    *scheduler.Trigger
 	cancel *cancelKey
 	closes bool // the books
-	said   string
+	// calendars are those that were read.
+	calendars map[scheduler.CalendarName]scheduler.Calendar
+	said      string
 }
 
 // request is what a user asks for: given what one read shows, the change, or why not.
@@ -37,6 +39,16 @@ type request func(c *change) (refusal string)
 
 // ask has a member serve a request: read, plan, commit, and again if somebody was faster.
 func (w *world) ask(j *job, by string, what string, plan request) {
+	m := w.server(by)
+	if m == nil {
+		w.tell("user", "%s %s: nobody answers", what, j.name.Name)
+		return
+	}
+	w.try(m, j, what, plan, 1)
+}
+
+// server is the member that serves a request: the one that is named, or the first that can; nil if it cannot.
+func (w *world) server(by string) *member {
 	m := w.member(by)
 	for _, o := range w.members {
 		if m == nil && o.serves() {
@@ -44,14 +56,13 @@ func (w *world) ask(j *job, by string, what string, plan request) {
 		}
 	}
 	if m == nil || !m.serves() {
-		w.tell("user", "%s %s: nobody answers", what, j.name.Name)
-		return
+		return nil
 	}
-	w.try(m, j, what, plan, 1)
+	return m
 }
 
 func (w *world) try(m *member, j *job, what string, plan request, tries int) {
-	c := &change{job: j, rec: j.rec, by: m, now: m.reading()}
+	c := &change{job: j, rec: j.rec, by: m, now: m.reading(), calendars: w.etcd.rules.calendars}
 	if c.rec != nil {
 		c.defRev, c.stateRev = c.rec.defRev, c.rec.stateRev
 	}
@@ -94,6 +105,9 @@ func (e *etcd) change(c *change) bool {
 				return false
 			}
 		}
+	}
+	if c.def != nil && (e.calendarsMoved(c.def, c.calendars) || r != nil && e.calendarsMoved(r.def, c.calendars)) {
+		return false
 	}
 	e.rev++
 	if c.def != nil && (r == nil || r.def.UID != c.def.UID) {
@@ -150,6 +164,11 @@ func (w *world) apply(want scheduler.Job, by string) {
 	w.ask(j, by, "apply", func(c *change) string {
 		now := c.now.Wall
 		r := c.rec
+		for _, name := range want.Schedule.Exclude {
+			if _, there := c.calendars[calendarNamed(name)]; !there {
+				return "refused, there is no calendar " + name
+			}
+		}
 		if r == nil || r.def.Tombstone() {
 			if r != nil && len(r.filled.Entries)+len(r.filled.Retries) > 0 {
 				return "conflict, an attempt still runs on " + r.filled.Entries[0].Member
@@ -213,7 +232,7 @@ func (c *change) define(def scheduler.Job, reason scheduler.Reason) {
 func (c *change) view() scheduler.View {
 	r := c.rec
 	return scheduler.View{
-		Job: *r.def, Timetable: r.table, State: *r.filled, StateRevision: r.stateRev,
+		Job: *r.def, Timetable: r.table, Excluded: excluded(r.def, c.calendars), State: *r.filled, StateRevision: r.stateRev,
 		Triggers: r.triggers, NotBeyond: c.by.beyond(c.now),
 	}
 }

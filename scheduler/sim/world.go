@@ -104,6 +104,8 @@ func (w *world) wall() time.Time { return w.epoch.Add(w.now) }
 
 func (w *world) count(what string) { w.counts[what]++ }
 
+func (w *world) countBy(what string, n int) { w.counts[what] += n }
+
 // find returns the job of a name, as scripts write it.
 func (w *world) find(name string) *job {
 	return w.byName[scheduler.JobName{Namespace: "default", Name: name}]
