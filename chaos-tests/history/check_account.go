@@ -29,6 +29,7 @@ func (t *trial) account(*Judgement) int {
 			"created at %s, and applied between %s and %s", clock(end.Created), clock(t.created.from), clock(t.created.to))
 		return 1
 	}
+	t.sameAsStored()
 	least, most, aged := t.expected(end)
 	t.sums(end, least, most, aged)
 	t.cover(end)
@@ -59,6 +60,30 @@ func (t *trial) final() *Job {
 		j.Ranges = append(j.Ranges, Range{verdictOf(g.GetVerdict()), reasonOf(g.GetReason()), g.GetFirst().AsTime(), g.GetLast().AsTime(), g.GetCount(), g.GetTrigger()})
 	}
 	return j
+}
+
+// sameAsStored holds the counters that are shown against those of the last state in etcd. What has its
+// record and is not folded yet is shown as counted.
+func (t *trial) sameAsStored() {
+	if t.shown == nil || t.etcd == nil || len(t.etcd.states) == 0 || t.h.unfinished() {
+		return
+	}
+	last := t.etcd.states[len(t.etcd.states)-1]
+	stored, recorded := last.counted(), map[string]int64{}
+	for _, e := range last.GetEntries() {
+		for _, r := range t.etcd.recordsOf[firingOf(t.uid, e.GetFiring())] {
+			if r.last().GetNumber() == e.GetAttempt() {
+				recorded[ending(r.last().GetVerdict(), r.last().GetReason())] = 1
+			}
+		}
+	}
+	for _, c := range t.shown.Counters {
+		end := shown(c.Verdict, c.Reason)
+		if c.Count < stored[end] || c.Count > stored[end]+recorded[end] {
+			t.report("C11", t.h.Taken, "", "the API shows what etcd holds", "job list, and etcd's log", "%d %s are shown, and %d lie in etcd at revision %d",
+				c.Count, end, stored[end], last.revision)
+		}
+	}
 }
 
 // once looks for records that are there twice.

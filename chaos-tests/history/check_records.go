@@ -1,6 +1,8 @@
 package history
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -84,7 +86,29 @@ func (t *trial) everyRun() []Run {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Run) int { return a.Instant.Compare(b.Instant) })
+	t.shownToo(have)
 	return all
+}
+
+// shownToo looks for records that are kept in etcd and not shown: as many of the newest as the job keeps
+// must be there.
+func (t *trial) shownToo(have map[string]int) {
+	if t.shown == nil || t.h.unfinished() {
+		return
+	}
+	slots := map[int]record{}
+	for _, r := range t.etcd.records {
+		slots[r.slot] = r
+	}
+	kept := slices.SortedFunc(maps.Values(slots), func(a, b record) int { return cmp.Compare(b.revision, a.revision) })
+	most := t.eras[len(t.eras)-1].spec.Kept
+	for i, r := range kept {
+		firing := firingOf(t.uid, r.GetFiring())
+		if _, ok := have[firing]; !ok && i < most {
+			t.report("C10", t.h.Taken, firing, "the API shows what etcd holds", "run list, and etcd's log", "%s lies in etcd as %s, and is not shown",
+				firing, ending(r.last().GetVerdict(), r.last().GetReason()))
+		}
+	}
 }
 
 // undecided says that the cluster does not show the job any more, so that its records are gone.

@@ -35,7 +35,7 @@ type EtcdEvent struct {
 // Gap is revisions, both included, that nobody saw.
 type Gap struct{ From, To int64 }
 
-// whole says what is missing from the log, or "".
+// missing says what the log lacks, or "".
 func (l *EtcdLog) missing() string {
 	switch {
 	case l == nil:
@@ -46,6 +46,23 @@ func (l *EtcdLog) missing() string {
 		return fmt.Sprintf("the watch of etcd has %d gaps, the first of revisions %d to %d", len(l.Gaps), l.Gaps[0].From, l.Gaps[0].To)
 	case l.Seen < l.Head:
 		return fmt.Sprintf("the watch of etcd ends at revision %d, and etcd is at %d", l.Seen, l.Head)
+	}
+	return l.lost()
+}
+
+// lost finds a write that the watch did not get though it should have: etcd counts the writes of a key.
+func (l *EtcdLog) lost() string {
+	version := map[string]int64{} // of the keys that are there
+	for _, e := range l.Events {
+		was, there := version[e.Key]
+		switch {
+		case e.Deleted && !there, !e.Deleted && e.Version != was+1:
+			return fmt.Sprintf("the watch of etcd missed a write of %s before revision %d", e.Key, e.Revision)
+		case e.Deleted:
+			delete(version, e.Key)
+		default:
+			version[e.Key] = e.Version
+		}
 	}
 	return ""
 }

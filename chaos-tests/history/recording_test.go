@@ -24,6 +24,8 @@ type recording struct {
 	effects   int64
 	jobs      []*recordedJob
 	triggered int
+	// version and created are etcd's, of each key.
+	version, created map[string]int64
 }
 
 // recordedJob is one uid.
@@ -39,7 +41,7 @@ type recordedJob struct {
 }
 
 func newRecording() *recording {
-	return &recording{revision: 100, h: history.History{Etcd: &history.EtcdLog{Prefix: "/quorumcron/"}}}
+	return &recording{revision: 100, version: map[string]int64{}, created: map[string]int64{}, h: history.History{Etcd: &history.EtcdLog{Prefix: "/quorumcron/"}}}
 }
 
 // put is one event; the revision is that of the write it is part of.
@@ -48,14 +50,16 @@ func (r *recording) put(at float64, key string, m proto.Message, lease int64) {
 	if err != nil {
 		panic(err)
 	}
-	created := r.revision
-	if key[0] != 'l' { // locks are created by their write; of others it does not matter
-		created = 1
+	if r.version[key]++; r.version[key] == 1 {
+		r.created[key] = r.revision
 	}
-	r.h.Etcd.Events = append(r.h.Etcd.Events, history.EtcdEvent{Revision: r.revision, Key: key, Value: value, Created: created, Version: 1, Lease: lease, At: after(at)})
+	r.h.Etcd.Events = append(r.h.Etcd.Events, history.EtcdEvent{
+		Revision: r.revision, Key: key, Value: value, Created: r.created[key], Version: r.version[key], Lease: lease, At: after(at),
+	})
 }
 
 func (r *recording) remove(at float64, key string) {
+	r.version[key] = 0
 	r.h.Etcd.Events = append(r.h.Etcd.Events, history.EtcdEvent{Revision: r.revision, Key: key, Deleted: true, At: after(at)})
 }
 

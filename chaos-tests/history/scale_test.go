@@ -1,42 +1,53 @@
 package history_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/quorumcron/quorumcron/chaos-tests/history"
 )
 
-// TestLongRunsAreJudgedInSeconds: half an hour of a job a second, with a fault each minute, takes a moment,
-// so that eight hours of sixty jobs take minutes and not days.
-func TestLongRunsAreJudgedInSeconds(t *testing.T) {
-	t.Parallel()
-	const length = 1800
+// long is a job each second for so many seconds, every tenth of which is overlapped, with a fault each
+// minute.
+func long(seconds int) history.History {
 	r := newRecording()
-	j := r.apply(0.3, nil, "one", history.Spec{Period: time.Second, End: at(length + 1), Kept: 10})
-	for second := 1; second <= length; second++ {
-		if second%10 == 0 && second < length { // the one before is still under way
+	j := r.apply(0.3, nil, "one", history.Spec{Period: time.Second, End: at(float64(seconds) + 1), Kept: 10})
+	for second := 1; second <= seconds; second++ {
+		switch {
+		case second%10 == 0 && second < seconds: // still under way when the next is due
 			r.begin(float64(second)+0.05, j, "n1", second, "")
 			r.skip(float64(second)+1.05, j, skipped, overlap, second+1)
 			r.end(float64(second)+1.5, j, 0)
-			continue
-		}
-		if second%10 != 1 || second == 1 {
+		case second%10 != 1 || second == 1:
 			ran(second)(r, j)
 		}
 	}
-	r.foldAlone(length+12, j)
-	h := r.taken(length + 20)
-	for minute := range length / 60 {
+	r.foldAlone(float64(seconds)+12, j)
+	h := r.taken(float64(seconds) + 20)
+	for minute := range seconds / 60 {
 		h.Faults = append(h.Faults, befell(history.LostReplies, "n1", float64(minute*60), float64(minute*60+3)))
 	}
-	begin := time.Now()
-	if got := h.Judge(history.Needs{Required: length}); got.Verdict != history.Valid {
-		t.Errorf("%s: %q\n%s", got.Verdict, got.Doubts, h.Timeline(got))
+	return h
+}
+
+func TestALongRunIsValid(t *testing.T) {
+	t.Parallel()
+	h := long(600)
+	if j := h.Judge(history.Needs{Required: 600, InFaults: 100}); j.Verdict != history.Valid {
+		t.Errorf("%s: %q\n%s", j.Verdict, j.Doubts, h.Timeline(j))
 	}
-	if took := time.Since(begin); took > 3*time.Second {
-		t.Errorf("judging half an hour of one job took %s", took)
-	} else {
-		t.Log(took)
+}
+
+// BenchmarkJudge shows that judging takes time in proportion to the length of the run: eight hours of
+// sixty jobs are minutes.
+func BenchmarkJudge(b *testing.B) {
+	for _, seconds := range []int{300, 600, 1200} {
+		h := long(seconds)
+		b.Run(fmt.Sprint(seconds), func(b *testing.B) {
+			for b.Loop() {
+				h.Judge(history.Needs{})
+			}
+		})
 	}
 }

@@ -1,6 +1,8 @@
 package history_test
 
 import (
+	"slices"
+
 	"github.com/quorumcron/quorumcron/chaos-tests/history"
 	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
 )
@@ -13,8 +15,8 @@ func recordDefects() []defect {
 		})},
 		{"C10", "a start without a record", "C11 C12", with(brief(nil), func(h *history.History) {
 			h.Runs = h.Runs[:4]
-			e := events(h, "runs/")
-			e[len(e)-1].Deleted = true
+			all := events(h, "runs/")
+			forget(h, all[len(all)-1].Key)
 		})},
 		{"C10", "a failure whose command said another code", "", spoilt(func(h *history.History) {
 			linesOf(h, "loses", 4, func(l *history.Line) {
@@ -41,6 +43,11 @@ func recordDefects() []defect {
 		{"C11", "a trigger that was never counted", "C14", with(brief(nil), func(h *history.History) {
 			h.Changes = append(h.Changes, history.Change{Op: history.Trigger, Job: "one", Invoked: at(2), Returned: at(2.1), Result: history.OK, Firing: "01j00000000000000000000000+t9"})
 		})},
+		{"C11", "a sum that the API shows and etcd does not hold", "", with(brief(nil), func(h *history.History) {
+			h.Jobs[0].Counters = append(h.Jobs[0].Counters, history.Counter{Verdict: "SKIPPED", Reason: "overlap", Count: 0}, history.Counter{Verdict: "LOST", Count: 1})
+			h.Jobs[0].Counters[0].Count--
+		})},
+		{"C10", "a record that etcd holds and the API does not show", "", spoilt(func(h *history.History) { h.Runs = h.Runs[1:] })},
 		{"C11", "a job that is not in the list", "", with(brief(nil), func(h *history.History) { h.Jobs, h.Etcd = nil, nil; h.Runs = nil })},
 	}
 }
@@ -59,6 +66,10 @@ func recordLookalikes() []lookalike {
 		}})},
 		{"C11", "a paused job whose instants nobody has accounted yet", brief(map[int]second{
 			4: func(r *recording, j *recordedJob) { r.edit(3.5, j, history.Pause) }, 5: nothing,
+		})},
+		{"C11", "an end that is shown as counted, and not folded yet", with(brief(nil), func(h *history.History) {
+			all := events(h, "state/")
+			h.Etcd.Events = slices.DeleteFunc(h.Etcd.Events, func(e history.EtcdEvent) bool { return e.Revision == all[len(all)-1].Revision })
 		})},
 		{"C11", "a trigger of which nobody knows whether it was taken", with(brief(nil), func(h *history.History) {
 			h.Changes = append(h.Changes, history.Change{Op: history.Trigger, Job: "one", Invoked: at(2), Returned: at(2.1), Result: history.Unknown})
@@ -91,8 +102,7 @@ func stateDefects() []defect {
 			})
 		}),
 		log("an entry that leaves without its record", "", func(h *history.History) {
-			e := events(h, "runs/")[0]
-			e.Deleted = true
+			forget(h, events(h, "runs/")[0].Key)
 		}),
 		log("a record in a slot that was not promised", "", func(h *history.History) {
 			e := events(h, "runs/")[0]
@@ -102,7 +112,7 @@ func stateDefects() []defect {
 			rewrite(events(h, "locks/")[0], new(storedv1.Lock), func(k *storedv1.Lock) { k.Nonce, k.Attempt, k.Member = "another", 7, "n9" })
 		}),
 		log("a lock that hangs on no lease", "", func(h *history.History) { events(h, "locks/")[0].Lease = 0 }),
-		log("an entry without a lock", "C09", func(h *history.History) { events(h, "locks/")[0].Key = "elsewhere/x" }),
+		log("an entry without a lock", "C09", func(h *history.History) { forget(h, events(h, "locks/")[0].Key) }),
 		log("a token that is rewritten", "", func(h *history.History) {
 			restate(h, "loses", 6, false, func(s *storedv1.State) { s.Entries[0].Token++ })
 		}),

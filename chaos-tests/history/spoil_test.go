@@ -174,6 +174,11 @@ func events(h *history.History, prefix string) []*history.EtcdEvent {
 	return found
 }
 
+// forget takes out all events of a key, as if it had never been written.
+func forget(h *history.History, key string) {
+	h.Etcd.Events = slices.DeleteFunc(h.Etcd.Events, func(e history.EtcdEvent) bool { return e.Key == key })
+}
+
 // rewrite changes the value of an event.
 func rewrite[M proto.Message](e *history.EtcdEvent, into M, change func(M)) {
 	if err := proto.Unmarshal(e.Value, into); err != nil {
