@@ -144,6 +144,9 @@ func (n *Node) takeUpdate(ctx context.Context, u store.ShardUpdate, now schedule
 		if r.StateRevision != 0 {
 			t.settle(r.State, r.StateRevision)
 		}
+		for _, fact := range r.Facts {
+			n.learnFact(t, fact, now)
+		}
 		if t.unreadable != "" && t.reported != t.unreadable {
 			t.reported = t.unreadable
 			if t.shut { // most often the rules are a moment behind

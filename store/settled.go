@@ -14,17 +14,27 @@ import (
 // attempt stays in the state until the next write of it, which no reader should have to know. It
 // writes nothing.
 func (s *Store) ShowSettled(ctx context.Context, jobs []JobRecord) error {
-	type ended struct {
+	return s.readEntries(ctx, jobs, func(r *JobRecord, f EntryFact) {
+		if f.Record != nil {
+			r.State = scheduler.ApplyEnd(r.State, r.Job, *f.Record, f.Firing)
+		}
+	})
+}
+
+// readEntries reads lock and slot of each attempt in flight, many in one transaction: a new owner may find
+// as many as it has jobs.
+func (s *Store) readEntries(ctx context.Context, jobs []JobRecord, take func(*JobRecord, EntryFact)) error {
+	type open struct {
 		job   int
 		entry scheduler.Entry
 	}
-	var open []ended
+	var all []open
 	for i, r := range jobs {
 		for _, e := range r.State.Entries {
-			open = append(open, ended{job: i, entry: e})
+			all = append(all, open{job: i, entry: e})
 		}
 	}
-	for batch := range slices.Chunk(open, rangesAtOnce/2) {
+	for batch := range slices.Chunk(all, rangesAtOnce/2) {
 		gets := make([]clientv3.Op, 0, 2*len(batch))
 		for _, o := range batch {
 			gets = append(gets, clientv3.OpGet(s.keys.lock(o.entry.Firing, 0)), clientv3.OpGet(s.keys.run(o.entry.Firing.UID, o.entry.Slot)))
@@ -34,11 +44,7 @@ func (s *Store) ShowSettled(ctx context.Context, jobs []JobRecord) error {
 			return fmt.Errorf("read records of attempts in flight: %w", err)
 		}
 		for i, o := range batch {
-			fact := factOf(o.entry, found(resp.Responses, 2*i), found(resp.Responses, 2*i+1), resp.Header.GetRevision())
-			if fact.Record != nil {
-				r := &jobs[o.job]
-				r.State = scheduler.ApplyEnd(r.State, r.Job, *fact.Record, o.entry.Firing)
-			}
+			take(&jobs[o.job], factOf(o.entry, found(resp.Responses, 2*i), found(resp.Responses, 2*i+1), resp.Header.GetRevision()))
 		}
 	}
 	return nil

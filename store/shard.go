@@ -40,6 +40,9 @@ type JobRecord struct {
 	Job           scheduler.Job
 	State         scheduler.State
 	StateRevision int64 // 0: there is no state that can be read
+	// Facts are what lock and slot say of its attempts in flight, read after the state; in a snapshot
+	// alone.
+	Facts []EntryFact
 }
 
 // WaitingTrigger is a trigger of a job that waits for the owner.
@@ -112,6 +115,10 @@ func (f *shardFollower) list(ctx context.Context) (int64, error) {
 		}
 		return nil
 	})
+	if err != nil {
+		return 0, err
+	}
+	err = s.readEntries(ctx, u.Jobs, func(r *JobRecord, fact EntryFact) { r.Facts = append(r.Facts, fact) })
 	if err != nil {
 		return 0, err
 	}
