@@ -24,10 +24,14 @@ import (
 //go:embed samples.yaml
 var samples []byte
 
+//go:embed sample_calendars.yaml
+var sampleCalendars []byte
+
 // devOptions are the flags of `dev`.
 type devOptions struct {
 	nodes              int
-	jobs, dataDir      string
+	jobs, calendars    string
+	dataDir            string
 	grpcAddr, httpAddr string
 	level              levelFlag
 }
@@ -48,6 +52,7 @@ func newDev(c *console) *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&o.nodes, "nodes", 3, "how many nodes, 1 to 9")
 	f.StringVar(&o.jobs, "jobs", "", "file or folder of jobs to apply instead of the samples")
+	f.StringVar(&o.calendars, "calendars", "", "file or folder of calendars to apply before the jobs")
 	f.StringVar(&o.dataDir, "data-dir", "", "keep everything in this folder, and go on with what is in it")
 	f.StringVar(&o.grpcAddr, "grpc-addr", "127.0.0.1:7460", "where the first node's API listens; the others choose a port")
 	f.StringVar(&o.httpAddr, "http-addr", "127.0.0.1:7461", "where the first node's /healthz, /readyz and /metrics listen")
@@ -72,25 +77,36 @@ func (o *devOptions) complain() error {
 	return nil
 }
 
-// readJobs reads what is to be applied before anything is started, so that a typo costs no time.
-func (o *devOptions) readJobs(c *console) ([]*jobfile.Document, error) {
-	sources := []jobfile.Source{{Name: "samples.yaml", Text: samples}}
-	if o.jobs != "" {
-		var err error
-		if sources, err = jobfile.Read(o.jobs, c.in); err != nil {
-			return nil, invalid(err)
+// readFiles reads what is to be applied before anything is started, so that a typo costs no time.
+func (o *devOptions) readFiles(c *console) (calendars, jobs []*jobfile.Document, err error) {
+	read := func(file string, sources []jobfile.Source, options jobfile.Options) (docs []*jobfile.Document) {
+		if file != "" && err == nil {
+			sources, err = jobfile.Read(file, c.in)
 		}
+		if len(sources) > 0 && err == nil {
+			docs, err = jobfile.Parse(sources, options)
+		}
+		return docs
 	}
-	docs, err := jobfile.Parse(sources, jobfile.Options{Namespace: api.DefaultNamespace, Check: api.CheckJob})
+	var ours, theirs []jobfile.Source
+	if o.jobs == "" {
+		ours = []jobfile.Source{{Name: "samples.yaml", Text: samples}}
+		theirs = []jobfile.Source{{Name: "sample_calendars.yaml", Text: sampleCalendars}}
+	}
+	if o.jobs == "" && o.calendars != "" { // the samples name theirs
+		return nil, nil, invalid(errors.New("--calendars needs --jobs: the sample jobs have a calendar of their own"))
+	}
+	calendars = read(o.calendars, theirs, jobfile.Options{Namespace: api.DefaultNamespace, Calendars: true, CheckCalendar: api.CheckCalendar})
+	jobs = read(o.jobs, ours, jobfile.Options{Namespace: api.DefaultNamespace, Check: api.CheckJob})
 	if err != nil {
-		return nil, invalid(err)
+		return nil, nil, invalid(err)
 	}
-	return docs, nil
+	return calendars, jobs, nil
 }
 
 func (o *devOptions) run(ctx context.Context, c *console) (err error) {
 	began := c.now()
-	docs, err := o.readJobs(c)
+	calendars, docs, err := o.readFiles(c)
 	if err != nil {
 		return err
 	}
@@ -133,7 +149,7 @@ func (o *devOptions) run(ctx context.Context, c *console) (err error) {
 		group.Go(func() { lines.follow(life, m.node) })
 	}
 	lines.mu.Lock() // Runs are shown below the banner, even if they end before it is written.
-	err = o.begin(life, c, members, docs, began)
+	err = o.begin(life, c, members, calendars, docs, began)
 	lines.mu.Unlock()
 	if err != nil {
 		end(err)
@@ -188,11 +204,17 @@ func (o *devOptions) open(endpoint, dir string, log *slog.Logger) ([]*member, er
 	return members, nil
 }
 
-// begin waits until all nodes are ready, applies the jobs, and says what is where.
-func (o *devOptions) begin(ctx context.Context, c *console, members []*member, docs []*jobfile.Document, began time.Time) error {
+// begin waits until all nodes are ready, applies calendars and jobs, and says what is where.
+func (o *devOptions) begin(ctx context.Context, c *console, members []*member, calendars, docs []*jobfile.Document, began time.Time) error {
 	for _, m := range members {
 		if err := untilReady(ctx, m.node); err != nil {
 			return err
+		}
+	}
+	for _, doc := range calendars {
+		calendar := api.CalendarFromProto(doc.Calendar)
+		if _, err := members[0].node.ApplyCalendar(ctx, calendar, 0); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("apply calendar %s from %s: %w", calendar.Name, doc.Where(), err)
 		}
 	}
 	for _, doc := range docs {

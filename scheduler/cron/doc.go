@@ -31,7 +31,13 @@
 //
 // What has no certain meaning is refused, with what to write instead: see [FieldError].
 //
-// The package leaves reading job files to its callers, and so exclusion calendars, jitter and what
-// is done about instants that passed. It starts no goroutines; its only shared state is the cache
+// # Calendars
+//
+// A [Calendar] excludes times of the wall clock: an instant is excluded when the wall clock shows an excluded
+// date, day of the week or time at it, whatever the clock has been through. Between two boundaries there is one
+// answer (Stretch), so that a search needs no walk over instants.
+//
+// The package leaves reading job files to its callers, and so which calendars a schedule names and when they
+// said what, jitter, and what is done about instants that passed. It starts no goroutines; its only shared state is the cache
 // of zones that were read from the archive.
 package cron
