@@ -120,6 +120,9 @@ func (s *Store) putCalendar(ctx context.Context, p presentCalendar, next schedul
 
 func (s *Store) moveCalendar(ctx context.Context, p presentCalendar, name scheduler.CalendarName, op clientv3.Op) (int64, error) {
 	then := []clientv3.Op{op, clientv3.OpPut(s.keys.head(), "")}
+	if cutCalendarRules {
+		then = then[:1]
+	}
 	resp, err := s.commit(ctx, []clientv3.Cmp{
 		// The calendar is the one that was read: no edit overwrites another unseen, and a deletion goes on
 		// only if nobody has taken it back.

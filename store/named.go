@@ -93,6 +93,9 @@ func (n named) compiled() *scheduler.Calendars {
 // guard compares that the calendars are those that were read, which are there: a job is never stored
 // naming one that is gone, and its books are closed under what is in force.
 func (n named) guard(s *Store, c *change) {
+	if cutCalendarGuard {
+		return
+	}
 	for name, revision := range n.revisions {
 		c.cmps = append(c.cmps, unchanged(s.keys.calendar(name), revision))
 	}

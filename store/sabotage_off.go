@@ -76,4 +76,8 @@ const (
 	cutSweepCompare = false
 	// cutDispatcherGuard: a dispatcher that was deposed without noticing gives shards away.
 	cutDispatcherGuard = false
+	// cutCalendarRules: what a calendar excludes is granted after the reply to its change.
+	cutCalendarRules = false
+	// cutCalendarGuard: a job is stored that names a calendar which is gone, and is put aside for ever.
+	cutCalendarGuard = false
 )

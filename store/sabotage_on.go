@@ -34,4 +34,6 @@ var (
 	cutDeleteTriggers    = sabotage.On("delete-triggers")
 	cutSweepCompare      = sabotage.On("sweep-compare")
 	cutDispatcherGuard   = sabotage.On("dispatcher-guard")
+	cutCalendarRules     = sabotage.On("calendar-rules")
+	cutCalendarGuard     = sabotage.On("calendar-guard")
 )

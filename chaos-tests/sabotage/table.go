@@ -57,6 +57,8 @@ func claims() []row {
 		{cut: "lock-lease", pkg: "node", test: died, says: "and counters [] are left, want no entry and one verdict"},
 		{cut: "lock-only", pkg: "node", test: died, says: "entries [] and counters [] are left"},
 		{cut: "rules-guard", pkg: "store", test: suite + "NothingIsClaimedUnderOlderRules", says: "a claim under older rules was committed"},
+		{cut: "calendar-rules", pkg: "store", test: suite + "NothingIsClaimedUnderAnOlderCalendar", says: "a claim under an older calendar was committed"},
+		{cut: "calendar-guard", pkg: "store", test: "TestAJobIsNeverStoredWithoutItsCalendar/the_calendar_goes_while_an_apply_is_on_its_way", says: "want it refused: the calendar is gone"},
 		{cut: "trigger-compare", pkg: "store", test: suite + "ATriggerIsConsumedOnce", says: "a begin of a trigger at another revision was committed"},
 		{cut: "trigger-delete", pkg: "store", test: suite + "ATriggerIsConsumedOnce", says: "and 1 triggers, want it granted and consumed"},
 		{cut: "skip-job-compare", pkg: "store", test: suite + "ASkipIsRefusedAfterAnEdit", says: "a skip after an edit was committed"},

@@ -9,6 +9,8 @@ func Cuts() []Cut {
 		{"lock-lease", "a lock hangs on no lease"},
 		{"lock-only", "the state has no entry for an attempt in flight: its lock is the only record of it"},
 		{"rules-guard", "claims do not compare the rules revision that they were planned under"},
+		{"calendar-rules", "a change of a calendar does not move the rules"},
+		{"calendar-guard", "an edit does not compare the calendars that the job names"},
 		{"trigger-compare", "a Begin does not compare the trigger that it consumes"},
 		{"trigger-delete", "a Begin leaves the trigger that it consumes"},
 		{"skip-job-compare", "a Skip or Miss does not compare the definition"},
