@@ -105,7 +105,7 @@ func (t *trial) committed(d definition) time.Time {
 }
 
 // previews is C18. The next instants that a node shows are those that the oracle has, from the moment of
-// the answer on, without a hole.
+// the answer by its clock on, without a hole.
 // Guarantee: G5. Evidence: previews, against the oracle under the definition in force.
 func (t *trial) previews(*Judgement) int {
 	const before, after = 2 * time.Second, time.Second // the answer was made between these, about the moment noted
@@ -123,8 +123,9 @@ func (t *trial) previews(*Judgement) int {
 		if n := len(p.Next); n > 0 {
 			until = later(until, p.Next[n-1])
 		}
-		all := era.spec.due(p.At.Add(-before), until.Add(time.Nanosecond))
-		first := slices.IndexFunc(all, func(at time.Time) bool { return at.After(p.At.Add(after)) })
+		behind, ahead := t.h.skewOf(p.Node, p.At)
+		all := era.spec.due(p.At.Add(behind-before), until.Add(time.Nanosecond))
+		first := slices.IndexFunc(all, func(at time.Time) bool { return at.After(p.At.Add(ahead + after)) })
 		if len(p.Next) > 0 {
 			from := slices.IndexFunc(all, func(at time.Time) bool { return at.Equal(p.Next[0]) })
 			if from >= 0 && (first < 0 || from <= first) {
@@ -143,6 +144,16 @@ func (t *trial) previews(*Judgement) int {
 		}
 	}
 	return looked
+}
+
+// skewOf is how far behind the truth, and ahead of it, a node's clock may have been.
+func (h *History) skewOf(node string, at time.Time) (behind, ahead time.Duration) {
+	for _, f := range h.Faults {
+		if f.on(node) && f.lasted(at) {
+			behind, ahead = min(behind, f.Skew), max(ahead, f.Skew)
+		}
+	}
+	return behind, ahead
 }
 
 // eraAt is the era that was surely in force at a moment, and for so long before; nil when none was.

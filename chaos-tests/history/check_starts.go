@@ -89,7 +89,7 @@ func (t *trial) blocked(at time.Time) bool {
 			return t.inTheWay(t.etcd.states[v.written])
 		}
 	}
-	const ending, onTime = time.Second, 5 * time.Second // it was decided by then, and an end takes a moment to be known
+	const ending = time.Second // an end takes a moment to be known
 	for _, s := range t.starts {
 		if !s.Due().Equal(at) && s.Wall().Before(at.Add(onTime)) && t.last[s.Nonce].Wall().After(at.Add(-ending)) {
 			return true
@@ -178,7 +178,8 @@ func (t *trial) specAt(at time.Time) Spec {
 }
 
 // late is C03. The first attempt of an instant starts within Calm of it, or within the promised
-// recovery after the faults that reach it.
+// recovery after the faults that reach it; and no attempt is granted after its start deadline, or, where
+// nothing is caught up, when it is no longer on time.
 // Guarantee: G4. Evidence: the commands' wall clock, which no fault touches, and the fault log.
 func (t *trial) late(*Judgement) int {
 	looked := 0
@@ -203,7 +204,35 @@ func (t *trial) late(*Judgement) int {
 		t.report("C03", s.Wall(), s.Firing, "a start by "+clock(until)+": "+want, "its start line",
 			"%s attempt %s started on %s at %s, %s after it was due", s.Firing, s.Attempt, s.Node, clock(s.Wall()), s.Lateness())
 	}
+	t.tooLate()
 	return looked
+}
+
+// onTime is how long after it was due an instant is decided by itself; later it is for the catch-up
+// policy.
+const onTime = 5 * time.Second
+
+// tooLate holds each grant, by the granting member's own clock, against what its definition allows.
+func (t *trial) tooLate() {
+	if t.etcd == nil {
+		return
+	}
+	for _, s := range t.etcd.states {
+		for _, e := range s.GetEntries() {
+			if s.token(e) != s.revision || e.GetFiring().GetTrigger() != "" {
+				continue
+			}
+			spec, firing := t.specAt(time.Unix(e.GetFiring().GetScheduled(), 0).UTC()), firingOf(t.uid, e.GetFiring())
+			late := e.GetGranted().AsTime().Sub(e.GetDue().AsTime())
+			switch {
+			case spec.StartDeadline > 0 && late > spec.StartDeadline:
+				t.report("C03", s.at, firing, "nothing granted later than "+spec.StartDeadline.String()+" after it was due", "its entry in etcd",
+					"attempt %d of %s was granted %s after it was due", e.GetAttempt(), firing, late)
+			case spec.CatchUp == "none" && e.GetAttempt() == 1 && late > onTime:
+				t.report("C03", s.at, firing, "nothing caught up", "its entry in etcd", "%s was granted %s after it was due", firing, late)
+			}
+		}
+	}
 }
 
 // silentSince is when the attempt before a start gave its last sign of life, or the instant.
@@ -276,12 +305,7 @@ func (t *trial) early(*Judgement) int {
 			continue
 		}
 		looked++
-		var ahead time.Duration
-		for _, f := range t.h.Faults {
-			if f.on(s.Node) && f.lasted(s.Wall()) {
-				ahead = max(ahead, f.Skew)
-			}
-		}
+		_, ahead := t.h.skewOf(s.Node, s.Wall())
 		if before := s.Due().Sub(s.Wall()); before > ahead {
 			t.report("C04", s.Wall(), s.Firing, "no start before "+s.Instant, "its start line",
 				"%s started on %s %s before it was due", s.Firing, s.Node, before)
@@ -334,8 +358,8 @@ func (t *trial) phantoms(*Judgement) int {
 			t.report("C05", s.Wall(), s.Firing, "firing "+t.firing(s.Due()), "its start line",
 				"firing %s of instant %s of uid %s", s.Firing, s.Instant, t.uid)
 		}
-		if s.Attempt == "1" {
-			if first < len(moments) && s.Wall().Before(moments[first]) && !t.h.skewed(s) {
+		if _, ahead := t.h.skewOf(s.Node, s.Wall()); s.Attempt == "1" {
+			if first < len(moments) && s.Wall().Add(ahead).Before(moments[first]) {
 				t.report("C05", s.Wall(), s.Firing, "as many starts as instants at most", "counting alone",
 					"start %d at %s, when only %d instants had been due", k+1, clock(s.Wall()), first)
 			}
@@ -348,16 +372,6 @@ func (t *trial) phantoms(*Judgement) int {
 	}
 	t.grants()
 	return len(t.starts)
-}
-
-// skewed says whether a start's node had a clock that was ahead.
-func (h *History) skewed(s Line) bool {
-	for _, f := range h.Faults {
-		if f.Skew > 0 && f.on(s.Node) && f.lasted(s.Wall()) {
-			return true
-		}
-	}
-	return false
 }
 
 // triggered holds the start of a triggered firing against what was asked for.

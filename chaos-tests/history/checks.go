@@ -22,7 +22,7 @@ func Checks() []Check {
 			Says:      "a firing has no more starts than attempts, and each attempt one; a further one follows a lost or failed one only",
 			Guarantee: "G1, G2", Evidence: "starts", job: (*trial).duplicates},
 		{ID: "C03", Name: "late",
-			Says:      "a start comes within 2 s of its instant, or within R (R_busy where something was in flight) after the faults that reach it",
+			Says:      "a start comes within 2 s of its instant, or within R (R_busy where something was in flight) after the faults that reach it; nothing is granted after its start deadline, or caught up where nothing is",
 			Guarantee: "G4", Evidence: "starts of instants, and the fault log", job: (*trial).late},
 		{ID: "C04", Name: "early",
 			Says:      "no start before its instant, but for what a fault had put its clock ahead; no grant before it is due",

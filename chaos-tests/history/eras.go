@@ -162,7 +162,7 @@ func (h *History) calls(job string, changes []Change, log *written) (calls []cal
 	}
 	slices.SortFunc(calls, func(a, b call) int { return cmp.Compare(a.found.revision, b.found.revision) })
 	for _, c := range edits {
-		if c.Result == OK && !done(calls, c, off) {
+		if c.Result == OK && !done(calls, c) {
 			found = append(found, Finding{Check: "C14", Job: job, At: c.Returned,
 				What: fmt.Sprintf("the reply to %s said that it was done, and etcd was never told", c.Op),
 				Want: "a reply comes after the commit", Evidence: "etcd's log has no such definition"})
@@ -230,17 +230,25 @@ func (h *History) clocksOff() time.Duration {
 	return off
 }
 
-// done says whether a change is among those that were written, or asked for what was so already: then it
-// writes nothing.
-func done(calls []call, c Change, off time.Duration) bool {
+// done says whether a change is among those that were written, or asked for what was so at some moment
+// between its call and its reply: then it writes nothing.
+func done(calls []call, c Change) bool {
 	var spec *Spec
 	paused := false
-	for _, b := range calls {
+	asked := func() bool {
+		switch c.Op {
+		case Apply:
+			return spec != nil && !paused && spec.Version == c.Spec.Version
+		case Pause:
+			return spec != nil && paused
+		case Resume:
+			return spec != nil && !paused
+		}
+		return spec == nil // deleted already
+	}
+	for i, b := range calls {
 		if b.Op == c.Op && b.Invoked.Equal(c.Invoked) {
 			return true
-		}
-		if b.found.made().After(c.Returned.Add(off)) {
-			break // written after the reply
 		}
 		switch b.Op {
 		case Apply:
@@ -252,16 +260,12 @@ func done(calls []call, c Change, off time.Duration) bool {
 		case Delete:
 			spec = nil
 		}
+		replaced := i+1 < len(calls) && calls[i+1].Result == OK && calls[i+1].Returned.Before(c.Invoked)
+		if !b.Invoked.After(c.Returned) && !replaced && asked() {
+			return true
+		}
 	}
-	switch c.Op {
-	case Apply:
-		return spec != nil && !paused && spec.Version == c.Spec.Version
-	case Pause:
-		return spec != nil && paused
-	case Resume:
-		return spec != nil && !paused
-	}
-	return spec == nil // deleted already
+	return false
 }
 
 // Classes of instants.

@@ -126,8 +126,15 @@ var traits = map[string]trait{
 // stepGuard is the step of a clock that a member bears: a smaller one stops nothing, and shows nowhere.
 const stepGuard = 500 * time.Millisecond
 
+// oneLine is the catalogue's number for a line to one member of etcd alone: the node has others to turn to,
+// and need not say anything.
+const oneLine = "F17"
+
 func (f Fault) trait() trait {
 	t := traits[f.kind()]
+	if f.ID == oneLine {
+		t.shows = false
+	}
 	if t.trial > 0 && f.Skew != 0 && f.Skew.Abs() <= stepGuard {
 		t.trial, t.blocks, t.shows = 0, false, false
 	}

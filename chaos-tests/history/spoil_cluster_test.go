@@ -64,6 +64,20 @@ func apiLookalikes() []lookalike {
 			resume := history.Change{Op: history.Resume, Job: "edited", Invoked: at(3.1), Returned: at(3.2), Result: history.OK}
 			h.Changes = slices.Insert(h.Changes, 3, pause, resume)
 		})},
+		{"C14", "a pause of what was paused, while a clock was far off", spoilt(func(h *history.History) {
+			f := befell(history.ClockOffset, "n1", 30, 31)
+			f.Skew = 10 * time.Second
+			h.Faults = append(h.Faults, f)
+			again := history.Change{Op: history.Pause, Job: "edited", Invoked: at(9), Returned: at(9.1), Result: history.OK, Generation: 2}
+			i := slices.IndexFunc(h.Changes, func(c history.Change) bool { return c.Op == history.Resume })
+			h.Changes = slices.Insert(h.Changes, i, again)
+		})},
+		{"C18", "a node whose clock is ahead", spoilt(func(h *history.History) {
+			f := befell(history.ClockOffset, "n1", 3, 3.5)
+			f.Skew = 2300 * time.Millisecond
+			h.Faults = append(h.Faults, f)
+			h.Previews[0].Next = []time.Time{at(6), at(7)}
+		})},
 		{"C14", "a repeated delete", spoilt(func(h *history.History) {
 			for i, c := range h.Changes {
 				if c.Op == history.Delete {
@@ -133,6 +147,10 @@ func clusterLookalikes() []lookalike {
 		})},
 		{"C17", "cut off for less than its session lives", spoilt(func(h *history.History) {
 			h.Faults = append(h.Faults, history.Fault{ID: "F11", Kind: history.NodeCut, Node: "n3", From: at(6), To: at(7), Proof: "3 requests fell"})
+		})},
+		{"C17", "cut off from one member of etcd alone", spoilt(func(h *history.History) {
+			h.Faults = append(h.Faults, history.Fault{ID: "F17", Kind: history.NodeHalfCut, Node: "n3", From: at(6), To: at(16), Proof: "30 replies held"})
+			h.Phases[2].From = at(17)
 		})},
 		{"C17", "a clock that is off by less than stops anything", spoilt(func(h *history.History) {
 			h.Faults = append(h.Faults, history.Fault{ID: "F31", Kind: history.ClockOffset, Node: "n3", From: at(6), To: at(15), Proof: "its status says so", Skew: 300 * time.Millisecond})

@@ -53,6 +53,9 @@ func startDefects() []defect {
 			r.foldAlone(14, j)
 			return r.taken(20)
 		}, func(h *history.History) { h.Faults = []history.Fault{befell(history.NodeCut, "n2", 1.5, 3)} })},
+		{"C03", "granted after its start deadline", "", briefly(history.Spec{Period: 1e9, End: at(6), Kept: 10, StartDeadline: 1e9}, map[int]second{5: begun(6.2)})},
+		{"C03", "caught up, and the policy is to catch up nothing", "", with(briefly(history.Spec{Period: 1e9, End: at(6), Kept: 10, CatchUp: "none"},
+			map[int]second{5: begun(10.5)}), func(h *history.History) { h.Faults = []history.Fault{befell(history.NodeCut, "n1", 4.5, 8)} })},
 		{"C03", "later than the promised recovery", "", spoilt(func(h *history.History) {
 			linesOf(h, "tries", 25, func(l *history.Line) { moved(l, 3) })
 		})},
@@ -109,6 +112,14 @@ func late(owner, befallen string) func() history.History {
 	}, func(h *history.History) { h.Faults = []history.Fault{befell(history.NodeCut, befallen, 2.5, 4)} })
 }
 
+// begun is the second 5 whose run begins at a moment.
+func begun(moment float64) second {
+	return func(r *recording, j *recordedJob) {
+		r.begin(moment, j, "n1", 5, "")
+		r.end(moment+0.2, j, 0)
+	}
+}
+
 // lost is a job whose attempt of 3 is lost with n2, and tried again whatever its policy says.
 func lost(onLost string) func() history.History {
 	spec := history.Spec{Period: 3e9, End: at(6), Kept: 10, OnLost: onLost}
@@ -149,6 +160,7 @@ func startLookalikes() []lookalike {
 			r.begin(6.9, j, "n1", 5, "")
 			r.end(7.2, j, 0)
 		}})},
+		{"C03", "granted just before its start deadline", briefly(history.Spec{Period: 1e9, End: at(6), Kept: 10, StartDeadline: 1e9}, map[int]second{5: begun(5.95)})},
 		{"C03", "late, and a fault befell the node that owned it", late("n2", "n2")},
 		{"C03", "tried again long after its instant, once it was surely dead", with(func() history.History {
 			r := newRecording()

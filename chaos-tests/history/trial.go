@@ -31,7 +31,6 @@ type trial struct {
 // ended is one verdict that something gives an instant.
 type ended struct {
 	verdict, reason string
-	firing          string
 	by              string // where it stands
 	written         int    // the place in etcd's log of the state that says so first; -1 when no state does
 }
@@ -232,13 +231,13 @@ func (t *trial) collect() map[time.Time][]ended {
 	}
 	for _, r := range t.runs {
 		if !r.Instant.IsZero() && r.Verdict != "" {
-			give(r.Instant, ended{r.Verdict, r.Reason, r.Firing, "its record", -1})
+			give(r.Instant, ended{r.Verdict, r.Reason, "its record", -1})
 		}
 	}
 	cover := func(verdict, reason string, first, last time.Time, written int) {
 		i, _ := slices.BinarySearchFunc(t.due, first, func(d instant, at time.Time) int { return d.at.Compare(at) })
 		for ; i < len(t.due) && !t.due[i].at.After(last); i++ {
-			give(t.due[i].at, ended{verdict, reason, "", byRange, written})
+			give(t.due[i].at, ended{verdict, reason, byRange, written})
 		}
 	}
 	if t.etcd != nil {
@@ -264,7 +263,7 @@ func (t *trial) collectLog(give func(time.Time, ended), cover func(verdict, reas
 	}
 	for seconds, r := range newest {
 		last := r.last()
-		give(time.Unix(seconds, 0).UTC(), ended{verdictOf(last.GetVerdict()), reasonOf(last.GetReason()), firingOf(t.uid, r.GetFiring()), "its record in etcd's log", -1})
+		give(time.Unix(seconds, 0).UTC(), ended{verdictOf(last.GetVerdict()), reasonOf(last.GetReason()), "its record in etcd's log", -1})
 	}
 	covered := map[string]time.Time{} // how far a range was followed
 	for i, s := range t.etcd.states {
