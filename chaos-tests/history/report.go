@@ -108,8 +108,9 @@ func (h *History) endings() string {
 	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }
 
-// overcome is how long it took after the beginning of a fault until every job that came due under it,
-// before the next fault, had started something again: zero when none stood still for longer than Calm.
+// overcome is how long it took after the beginning of a fault until every job that it concerned and that
+// came due under it, before the next fault, had started something again: zero when none stood still for
+// longer than Calm.
 func (j *Judgement) overcome(h *History, f Fault) time.Duration {
 	var next, over time.Time
 	for _, o := range h.Faults {
@@ -120,7 +121,7 @@ func (j *Judgement) overcome(h *History, f Fault) time.Duration {
 	for _, t := range j.trials {
 		i := slices.IndexFunc(t.due, func(d instant) bool { return d.class == required && !d.at.Before(f.From) })
 		k := slices.IndexFunc(t.starts, func(s Line) bool { return s.Wall().After(f.From) && !s.Due().IsZero() })
-		if i < 0 || k < 0 || !next.IsZero() && !t.due[i].at.Before(next) {
+		if i < 0 || k < 0 || !t.concerns(f) || !next.IsZero() && !t.due[i].at.Before(next) {
 			continue
 		}
 		if first := t.starts[k].Wall(); first.Sub(t.due[i].at) > h.bounds().Calm {
