@@ -51,8 +51,8 @@ func (d *dealer) node() *node {
 	return n
 }
 
-// user draws the node whose users are struck; the node itself is not.
-func (d *dealer) user() *node { return d.b.nodes[d.r.IntN(len(d.b.nodes))] }
+// user draws the node whose users are struck: one that is there to answer.
+func (d *dealer) user() *node { return d.node() }
 
 // leader or follower of etcd.
 func (d *dealer) member(leader bool) *etcd {

@@ -41,6 +41,26 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	defer remove()
+	built := os.Getenv(builtPrograms)
+	if built == "" {
+		if err := buildPrograms(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		built = dir
+	}
+	programs.quorumcron, programs.etcd = filepath.Join(built, "quorumcron"), filepath.Join(built, "etcd")
+	programs.witness, programs.handlers = filepath.Join(built, "witness"), filepath.Join(built, "handlers")
+	programs.receiver = filepath.Join(built, "receiver")
+	go starter()
+	go leaveWhenTold(remove)
+	return m.Run()
+}
+
+// builtPrograms names the folder that has them, for a run of these tests that one of them starts.
+const builtPrograms = "CHAOS_PROGRAMS"
+
+func buildPrograms(dir string) error {
 	tags := ""
 	if os.Getenv(sabotaged) != "" {
 		tags = "sabotage"
@@ -49,15 +69,9 @@ func runAll(m *testing.M) int {
 		"./cmd/quorumcron", "./chaos-tests/etcd", "./chaos-tests/witness", "./chaos-tests/handlers", "./chaos-tests/receiver")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
-		return 1
+		return fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
-	programs.quorumcron, programs.etcd = filepath.Join(dir, "quorumcron"), filepath.Join(dir, "etcd")
-	programs.witness, programs.handlers = filepath.Join(dir, "witness"), filepath.Join(dir, "handlers")
-	programs.receiver = filepath.Join(dir, "receiver")
-	go starter()
-	go leaveWhenTold(remove)
-	return m.Run()
+	return nil
 }
 
 // realProcesses skips a test of real processes where it is not wanted.

@@ -1,11 +1,15 @@
 package chaos
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"testing"
 )
 
 // scratchPrefix begins the names of folders that hold all that a run of these tests writes.
@@ -60,4 +64,55 @@ func leaveWhenTold(remove func()) {
 	running.kill()
 	remove()
 	os.Exit(130)
+}
+
+// TestAnInterruptedRunLeavesNothingBehind interrupts a run of these tests while a node is up, and kills
+// another, whose folder the next one removes.
+func TestAnInterruptedRunLeavesNothingBehind(t *testing.T) {
+	realProcesses(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scratches := t.TempDir()
+	running := func(s os.Signal) (exit int) {
+		run := exec.Command(self, "-test.run", "^TestANodeWaitsForEtcd$")
+		run.Env = append(os.Environ(), "TMPDIR="+scratches, builtPrograms+"="+filepath.Dir(programs.quorumcron))
+		var out bytes.Buffer
+		run.Stdout, run.Stderr = &out, &out
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, patience, "a node is up in the other run", func() error {
+			if logs, _ := filepath.Glob(filepath.Join(scratches, scratchPrefix+"*/*/*/n1.log")); len(logs) == 0 {
+				return errNotYet
+			}
+			return nil
+		})
+		if err := run.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		var failed *exec.ExitError
+		if err := run.Wait(); err != nil && !errors.As(err, &failed) {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %s", s, bytes.TrimSpace(out.Bytes()))
+		eventually(t, onTime, "no process of it lives", func() error {
+			if left := (&cluster{dir: scratches}).leftovers(); len(left) > 0 {
+				return fmt.Errorf("%v", left)
+			}
+			return nil
+		})
+		return run.ProcessState.ExitCode()
+	}
+	running(syscall.SIGKILL)
+	if left, _ := os.ReadDir(scratches); len(left) != 1 {
+		t.Errorf("a run that was killed left %v, want its folder", left)
+	}
+	if code := running(os.Interrupt); code != 130 {
+		t.Errorf("exit code %d of a run that was interrupted, want 130", code)
+	}
+	if left, _ := os.ReadDir(scratches); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
 }

@@ -23,7 +23,7 @@ func TestWhatShowsNothingIsInconclusive(t *testing.T) {
 		{"a watch that ends too early", spoilt(func(h *history.History) { h.Etcd.Head++ }), history.Needs{}, "ends at revision"},
 		{"a watch that saw nothing", spoilt(func(h *history.History) { h.Etcd.Events = nil }), history.Needs{}, "saw nothing"},
 		{"no watch, and one is needed", spoilt(func(h *history.History) { h.Etcd = nil }), history.Needs{Checks: []string{"C12"}}, "C12 (states) had nothing to look at: it needs etcd's log"},
-		{"a slow disk", spoilt(func(h *history.History) { h.FsyncP99 = 501 * time.Millisecond }), history.Needs{}, "fsync p99 was 501ms"},
+		{"a slow disk", spoilt(func(h *history.History) { h.FsyncP99 = 513 * time.Millisecond }), history.Needs{}, "fsync p99 was 513ms"},
 		{"too few instants", story, history.Needs{Required: 1000}, "41 instants needed a verdict, and 1000 are the least"},
 		{"too few of them under fault", story, history.Needs{InFaults: 1000}, "37 instants fell into faults, and 1000 are the least"},
 		{"nothing in flight where a fault struck", spoilt(func(h *history.History) {

@@ -80,9 +80,9 @@ type Judgement struct {
 	trials []*trial
 }
 
-// SlowestFsync is what etcd's disk may take: beyond it etcd misses its own time-outs, and what the
-// cluster then does shows nothing.
-const SlowestFsync = 500 * time.Millisecond
+// SlowestFsync is what etcd's disk may take, half a second: beyond it etcd misses its own time-outs, and
+// what the cluster then does shows nothing. Etcd counts in buckets, and the one that it falls into ends here.
+const SlowestFsync = 512 * time.Millisecond
 
 // Judge holds a history against all checks.
 func (h History) Judge(n Needs) Judgement {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,7 +26,8 @@ import (
 const Variable = "CHAOS_FOLDER"
 
 // The files of a folder: Clock says how the wall clock is bent (see Bend), Hits has a line for each
-// point at which something happened. A file with the name of a point arms it (see Point).
+// point at which something happened, and for each way of bending the clock when it was first read. A
+// file with the name of a point arms it (see Point).
 const (
 	Clock = "clock"
 	Hits  = "hits"
@@ -115,13 +117,27 @@ func Bend(wall time.Time) time.Time {
 	}
 	text, err := os.ReadFile(filepath.Join(folder, Clock))
 	if err != nil {
+		bending.Store(nil)
 		return wall
+	}
+	if order := strings.TrimSpace(string(text)); changed(order) {
+		note(folder, Clock, order)
 	}
 	bent, err := bend(wall, string(text), bootNow())
 	if err != nil {
 		panic(fmt.Sprintf("chaos: %s: %v", filepath.Join(folder, Clock), err))
 	}
 	return bent
+}
+
+// bending is how the clock was bent at the last reading; nil when it was not.
+var bending atomic.Pointer[string]
+
+// changed says whether the clock is bent in another way than before. Of several readings at a time one
+// is told so.
+func changed(order string) bool {
+	last := bending.Load()
+	return (last == nil || *last != order) && bending.CompareAndSwap(last, &order)
 }
 
 func bend(wall time.Time, text string, boot int64) (time.Time, error) {

@@ -115,6 +115,10 @@ func TestClockIsBentFromTheNextReadingOn(t *testing.T) {
 	if got := Bend(now); !got.Equal(now.Add(-time.Hour)) {
 		t.Errorf("bent to %s from %s, want an hour less", got, now)
 	}
+	Bend(now)
+	if got := hits(t, folder); strings.Count(got, "\n") != 1 || !strings.HasSuffix(got, " clock -1h\n") {
+		t.Errorf("two readings wrote %q, want one line", got)
+	}
 	if err := os.Remove(filepath.Join(folder, Clock)); err != nil {
 		t.Fatal(err)
 	}
