@@ -68,8 +68,11 @@ func (c *crowd) change(op, job string, call func(ctx context.Context, h *history
 	return h
 }
 
-func (h *reply) fill(j *v1.Job) {
-	h.UID, h.Generation, h.Revision = j.GetUid(), j.GetGeneration(), j.GetRevision()
+// fill takes what an answer says of a job that it has changed.
+func (h *reply) fill(j *v1.Job, change string) {
+	if change != "unchanged" {
+		h.UID, h.Generation, h.Revision = j.GetUid(), j.GetGeneration(), j.GetRevision()
+	}
 }
 
 // reply is a change, seen as what the answer says.
@@ -91,7 +94,7 @@ func (c *crowd) apply(node string, w wanted) history.Change {
 			return grpcstatus.Error(codes.InvalidArgument, err.Error())
 		}
 		answer, err := c.jobs(node).Apply(ctx, &v1.JobServiceApplyRequest{Job: job})
-		(*reply)(h).fill(answer.GetJob())
+		(*reply)(h).fill(answer.GetJob(), answer.GetChange())
 		return err
 	})
 }
@@ -99,7 +102,7 @@ func (c *crowd) apply(node string, w wanted) history.Change {
 func (c *crowd) pause(node, job string) history.Change {
 	return c.change(history.Pause, job, func(ctx context.Context, h *history.Change) error {
 		answer, err := c.jobs(node).Pause(ctx, &v1.JobServicePauseRequest{Name: job})
-		(*reply)(h).fill(answer.GetJob())
+		(*reply)(h).fill(answer.GetJob(), answer.GetChange())
 		return err
 	})
 }
@@ -107,7 +110,7 @@ func (c *crowd) pause(node, job string) history.Change {
 func (c *crowd) resume(node, job string) history.Change {
 	return c.change(history.Resume, job, func(ctx context.Context, h *history.Change) error {
 		answer, err := c.jobs(node).Resume(ctx, &v1.JobServiceResumeRequest{Name: job})
-		(*reply)(h).fill(answer.GetJob())
+		(*reply)(h).fill(answer.GetJob(), answer.GetChange())
 		return err
 	})
 }
