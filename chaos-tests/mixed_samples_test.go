@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -86,6 +87,9 @@ func (o *observer) sample(n *node) {
 	}
 	if code, body := httpGet("http://" + n.http + "/metrics"); code == 200 {
 		s.Metrics = collect.Metrics(body)
+		maps.DeleteFunc(s.Metrics, func(name string, _ float64) bool { // a run may last for hours
+			return !strings.HasPrefix(name, "quorumcron_") && !strings.HasPrefix(name, "process_") && name != "go_goroutines"
+		})
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -90,6 +90,9 @@ type process struct {
 	done chan struct{} // closed when it has been waited for
 }
 
+// quoted are the logs whose ends have been printed.
+var quoted = map[string]bool{}
+
 // starting are the processes to start: all are started by one thread that never ends, because the
 // signal that ends them together with this process follows the thread that started them.
 var starting = make(chan func())
@@ -168,7 +171,8 @@ func startProcess(t *testing.T, dir, name string, env []string, program string, 
 	}()
 	t.Cleanup(func() {
 		p.kill()
-		if t.Failed() {
+		if t.Failed() && !quoted[p.log] { // one that was started again has the same
+			quoted[p.log] = true
 			t.Logf("%s said at last:\n%s", name, tail(p.log, 25))
 		}
 	})
