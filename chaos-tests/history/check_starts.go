@@ -66,7 +66,14 @@ func (t *trial) untrue(v ended, i int) string {
 		if len(t.cancels) == 0 {
 			return "nobody cancelled anything"
 		}
-	case "MISSED(catch-up policy)", "MISSED(window)", "LOST(never started)":
+	case "MISSED(catch-up policy)", "MISSED(window)":
+		if v.written >= 0 && t.etcd.states[v.written].at.Sub(d.at) < onTime-t.h.clocksOff() {
+			return "that was decided while it was still on time"
+		}
+		if !t.inFault(d.at) {
+			return "no fault kept it from being in time"
+		}
+	case "LOST(never started)":
 		if !t.inFault(d.at) {
 			return "no fault kept it from being in time"
 		}

@@ -19,6 +19,9 @@ func startDefects() []defect {
 			2: func(r *recording, j *recordedJob) { r.skip(2.05, j, skipped, storedv1.Reason_REASON_EDITED, 2) },
 			6: func(r *recording, j *recordedJob) { r.edit(5.5, j, history.Pause) },
 		})},
+		{"C01", "missed under a fault, while it was still on time", "", with(brief(map[int]second{3: func(r *recording, j *recordedJob) {
+			r.skip(3.9, j, missed, catchUp, 3)
+		}}), func(h *history.History) { h.Faults = []history.Fault{befell(history.NodeCut, "n1", 2.5, 3.8)} })},
 		{"C01", "missed, and the fault log is empty", "C03 C10", spoilt(func(h *history.History) { h.Faults = nil })},
 		{"C02", "one attempt starts twice", "C05 C09", brief(map[int]second{5: func(r *recording, j *recordedJob) {
 			ran(5)(r, j)
