@@ -97,9 +97,14 @@ func (p *planner) skipExcluded() *Decision {
 }
 
 // nextDue is the oldest undecided instant that is not excluded, and when it is due, if that is not in the
-// future.
+// future. If the oldest of all is excluded there is no need to look further than for as long as its verdict
+// may wait: then skipExcluded has the job planned again.
 func (p *planner) nextDue() (instant, due time.Time) {
-	instant = p.v.Excluded.Next(p.v.Timetable, p.s.Cursor)
+	var beyond time.Time
+	if p.v.Excluded != nil {
+		beyond = later(p.v.Timetable.Next(p.s.Cursor), p.at).Add(ExcludedAfter)
+	}
+	instant = p.v.Excluded.next(p.v.Timetable, p.s.Cursor, beyond)
 	if instant.IsZero() {
 		return time.Time{}, time.Time{}
 	}

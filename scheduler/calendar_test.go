@@ -334,6 +334,60 @@ func TestExclusionsLikeASlowWalk(t *testing.T) {
 	}
 }
 
+// A plan is made in the loop of a member, of thousands of jobs in one turn; a loop that stands still for
+// half a TTL takes the member out of the cluster, and the next owner of the job after it.
+func TestAPlanCostsLittleWhateverIsExcluded(t *testing.T) {
+	t.Parallel()
+	var days []string // each by itself, and many of them twice
+	for i := range 1000 {
+		days = append(days, time.Date(2024, time.January, 1+i%366, 0, 0, 0, 0, time.UTC).Format("01-02"))
+	}
+	var halves []cron.CalendarSpec // of each hour, so that no stretch is longer than its half
+	for minute := range 2 {
+		var parts []cron.Hours
+		for hour := range 24 {
+			from := time.Duration(hour)*time.Hour + time.Duration(minute)*30*time.Minute
+			at := func(d time.Duration) string { return fmt.Sprintf("%02d:%02d", int(d.Hours()), int(d.Minutes())%60) }
+			parts = append(parts, cron.Hours{From: at(from), To: at(from + 30*time.Minute)})
+		}
+		halves = append(halves, cron.CalendarSpec{Hours: parts})
+	}
+	for name, specs := range map[string][]cron.CalendarSpec{
+		"days":   slices.Repeat([]cron.CalendarSpec{{Dates: days[:999]}}, MaxExclude),
+		"almost": slices.Repeat([]cron.CalendarSpec{{Dates: days[:365]}}, MaxExclude), // and not the last day of the year
+		"hours":  slices.Repeat(halves, MaxExclude/2),
+	} {
+		known := map[CalendarName]Calendar{}
+		var names []string
+		for i, spec := range specs {
+			c, err := Calendar{}.Amended(NewCalendar(CalendarName{"default", fmt.Sprintf("c%d", i)}, "", spec), epoch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known[c.Name], names = c, append(names, c.Name.Name)
+		}
+		all := NewCalendars()
+		all.Replace(known, nil)
+		for _, every := range []string{"* * * * * *", "0 3 * * *", "30 4 1 1 *"} {
+			v := situation(t, func(j *Job) {
+				j.Schedule = Schedule{Cron: []string{every}, TimeZone: "Europe/Berlin", Exclude: names}
+			})
+			var err error
+			if v.Excluded, err = all.Of(v.Job); err != nil {
+				t.Fatal(err)
+			}
+			const plans = 100
+			begun := time.Now()
+			for range plans {
+				PlanJob(v, Reading{Wall: v.State.Cursor.Add(10 * time.Minute), Elapsed: time.Hour})
+			}
+			if each := time.Since(begun) / plans; each > 10*time.Millisecond {
+				t.Errorf("%s, %s: a plan takes %s, want far below a millisecond", name, every, each)
+			}
+		}
+	}
+}
+
 func BenchmarkPlanAmongNights(b *testing.B) {
 	t := &testing.T{}
 	v := situation(t, nil)

@@ -48,6 +48,12 @@ func (x *Exclusion) shut(at time.Time) bool {
 // Next is the first instant of the timetable after the given time that is not excluded; the zero Time means
 // that there is none, or none before a bounded search ends.
 func (x *Exclusion) Next(t *cron.Timetable, after time.Time) time.Time {
+	return x.next(t, after, time.Time{})
+}
+
+// next is Next, but need not look beyond a time, if one is given. The search may go through years, which a
+// member that plans thousands of jobs in one turn of its loop has no time for.
+func (x *Exclusion) next(t *cron.Timetable, after, beyond time.Time) time.Time {
 	if x == nil {
 		return t.Next(after)
 	}
@@ -61,6 +67,9 @@ func (x *Exclusion) Next(t *cron.Timetable, after time.Time) time.Time {
 			return at
 		}
 		after = time.Unix(until-1, 0)
+		if !beyond.IsZero() && after.After(beyond) {
+			break
+		}
 	}
 	return time.Time{}
 }

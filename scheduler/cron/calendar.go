@@ -33,23 +33,27 @@ const (
 // Calendar is a compiled [CalendarSpec]. It is immutable and safe for concurrent use.
 type Calendar struct {
 	zone     *zone
-	always   bool       // the week or the day has no time that is not excluded
-	weekdays uint8      // a bit for each day, from Sunday on
-	days     []span     // days since 1970, sorted, apart
-	yearly   []yearSpan // as they were written
-	hours    []span     // seconds of the day, sorted, apart
+	always   bool   // the year, the week or the day has no time that is not excluded
+	weekdays uint8  // a bit for each day, from Sunday on
+	days     []span // days since 1970, sorted, apart
+	yearly   []span // days of every year, counted as in a leap year, sorted, apart
+	hours    []span // seconds of the day, sorted, apart
 }
 
 // span is from ≤ n < to.
 type span struct{ from, to int64 }
 
-// yearSpan is a range of days of every year, both ends in it; it passes New Year if its end comes first.
-type yearSpan struct{ from, to monthDay }
-
 type monthDay struct{ month, day int }
 
-func (a monthDay) compare(b monthDay) int {
-	return cmp.Or(cmp.Compare(a.month, b.month), cmp.Compare(a.day, b.day))
+// leapYear is one whose days every day of every year is among, and leapDays is how many it has.
+const (
+	leapYear = 2000
+	leapDays = 366
+)
+
+// ofYear is the day's number in a leap year, from 0 on.
+func (d monthDay) ofYear() int64 {
+	return dayNumber(leapYear, d.month, d.day) - dayNumber(leapYear, 1, 1)
 }
 
 // CompileCalendar checks spec and makes it a Calendar. The error is an [Errors] with everything that is wrong.
@@ -70,8 +74,8 @@ func CompileCalendar(spec CalendarSpec) (*Calendar, error) {
 	if errs != nil {
 		return nil, errs
 	}
-	c.days, c.hours = apart(c.days), apart(c.hours)
-	c.always = c.weekdays == 1<<7-1 || len(c.hours) == 1 && c.hours[0] == span{0, daySeconds}
+	c.days, c.yearly, c.hours = apart(c.days), apart(c.yearly), apart(c.hours)
+	c.always = c.weekdays == 1<<7-1 || len(c.yearly) == 1 && c.yearly[0] == span{0, leapDays} || len(c.hours) == 1 && c.hours[0] == span{0, daySeconds}
 	return c, nil
 }
 
@@ -122,7 +126,12 @@ func (c *Calendar) addDate(text string) (problem string) {
 	case (from.year == 0) != (to.year == 0):
 		return "a range has a year at both ends or at neither"
 	case from.year == 0:
-		c.yearly = append(c.yearly, yearSpan{from.monthDay, to.monthDay})
+		first, after := from.ofYear(), to.ofYear()+1
+		if first < after {
+			c.yearly = append(c.yearly, span{first, after})
+		} else { // it passes New Year
+			c.yearly = append(c.yearly, span{first, leapDays}, span{0, after})
+		}
 		return ""
 	case from.number() > to.number():
 		return "the range ends before it begins"
@@ -156,7 +165,7 @@ func parseDate(text string) (d date, problem string) {
 	day, ok2 := digits(rest[3:])
 	year := d.year
 	if year == 0 {
-		year = 2000 // a leap year: 29 February can be meant, in the years that have one
+		year = leapYear // 29 February can be meant, in the years that have one
 	}
 	switch {
 	case !ok1 || !ok2:

@@ -236,7 +236,8 @@ func TestCalendarStretchesJoin(t *testing.T) {
 	}{
 		{"all days of the week are always", CalendarSpec{Weekdays: []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}}, 1 << 62},
 		{"the whole day is always", CalendarSpec{Hours: []Hours{{"00:00", "12:00"}, {"12:00", "24:00"}}}, 1 << 62},
-		{"every day of the year is joined over years", CalendarSpec{Dates: []string{"01-01..12-31"}}, 5 * 365 * 24 * time.Hour},
+		{"every day of the year is always", CalendarSpec{Dates: []string{"03-01..02-29"}}, 1 << 62},
+		{"days of every year are one stretch", CalendarSpec{Dates: []string{"07-01..12-31", "01-01", "01-02..06-07"}}, 330 * 24 * time.Hour},
 		{"a long range is one stretch", CalendarSpec{Dates: []string{"2020-01-01..2049-12-31"}}, 29 * 365 * 24 * time.Hour},
 		{"a night is one stretch", CalendarSpec{Hours: []Hours{{"22:00", "06:00"}}}, 8 * time.Hour},
 	} {

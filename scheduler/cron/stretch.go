@@ -87,16 +87,8 @@ func (c *Calendar) wholeDays(day int64) (first, last int64, whole bool) {
 func (c *Calendar) dayRun(day int64) (first, last int64, whole bool) {
 	first, last = day, day
 	note := func(from, to int64) { first, last, whole = min(first, from), max(last, to), true }
-	if i, found := slices.BinarySearchFunc(c.days, day, func(s span, d int64) int {
-		switch {
-		case s.to <= d:
-			return -1
-		case s.from > d:
-			return 1
-		}
-		return 0
-	}); found {
-		note(c.days[i].from, c.days[i].to-1)
+	if in := spanOf(c.days, day); in != nil {
+		note(in.from, in.to-1)
 	}
 	if c.weekdays != 0 {
 		if of := int(floorMod(day+4, 7)); c.weekdays>>of&1 == 1 { // 1970-01-01 is a Thursday
@@ -111,41 +103,39 @@ func (c *Calendar) dayRun(day int64) (first, last int64, whole bool) {
 		}
 	}
 	if len(c.yearly) > 0 {
-		c.yearRuns(day, note)
+		m := monthOf(day)
+		if in := spanOf(c.yearly, monthDay{m.number, int(day-m.first) + 1}.ofYear()); in != nil {
+			note(dayOf(m.year, in.from), dayOf(m.year, in.to)-1)
+		}
 	}
 	return first, last, whole
 }
 
-// yearRuns notes the ranges of every year that hold the day.
-func (c *Calendar) yearRuns(day int64, note func(from, to int64)) {
-	m := monthOf(day)
-	here := monthDay{m.number, int(day-m.first) + 1}
-	for _, r := range c.yearly {
-		afterFrom, beforeTo := r.from.compare(here) <= 0, here.compare(r.to) <= 0
-		from, to := m.year, m.year
-		switch wraps := r.from.compare(r.to) > 0; {
-		case !wraps && !(afterFrom && beforeTo), wraps && !afterFrom && !beforeTo:
-			continue
-		case wraps && afterFrom:
-			to++
-		case wraps:
-			from--
+// spanOf is the one of the spans, which are sorted and apart, that holds n; nil if none does.
+func spanOf(spans []span, n int64) *span {
+	i, found := slices.BinarySearchFunc(spans, n, func(s span, n int64) int {
+		switch {
+		case s.to <= n:
+			return -1
+		case s.from > n:
+			return 1
 		}
-		note(dayFrom(from, r.from), dayUpTo(to, r.to))
+		return 0
+	})
+	if !found {
+		return nil
 	}
+	return &spans[i]
 }
 
-// dayFrom and dayUpTo find a day of a year, or for 29 February in a year without one its neighbour inside
-// the range.
-func dayFrom(year int, d monthDay) int64 {
-	if d.day > monthDays(year, d.month) {
-		return dayNumber(year, d.month+1, 1)
+// dayOf is the day of a year with this number in a leap year, in days since 1970; for 29 February in a year
+// without one it is the day after it, and for the number after the last it is the next New Year.
+func dayOf(year int, number int64) int64 {
+	day := dayNumber(year, 1, 1) + number
+	if number >= (monthDay{3, 1}).ofYear() && monthDays(year, 2) == 28 {
+		day--
 	}
-	return dayNumber(year, d.month, d.day)
-}
-
-func dayUpTo(year int, d monthDay) int64 {
-	return dayNumber(year, d.month, min(d.day, monthDays(year, d.month)))
+	return day
 }
 
 // dayNumber is a day in days since 1970.
