@@ -113,7 +113,7 @@ func JobToProto(v scheduler.JobView) *quorumcronv1.Job {
 	p.Created, p.Edited = timestamp(v.Job.Created), timestamp(v.Job.Edited)
 	p.Schedule.Origin = timestamp(v.Job.Schedule.Origin)
 	p.NextInstants = timestamps(v.Next)
-	p.Owner, p.Pool = v.Owner, v.Pool
+	p.Owner, p.Pool, p.Problem = v.Owner, v.Pool, v.Problem
 	p.Shard = scheduler.ShardOf(v.Job.Name).String()
 	if v.State != nil {
 		stateToProto(*v.State, p)

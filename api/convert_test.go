@@ -258,7 +258,7 @@ func TestJSONShape(t *testing.T) {
 	for name, message := range map[string]proto.Message{
 		"run_ended":   api.RunToProto(ended),
 		"run_running": api.RunToProto(someRun(0, "node-b", "")),
-		"job":         api.JobToProto(scheduler.JobView{Job: job, State: &state, Next: []time.Time{noon}, Owner: "node-a", Pool: "all"}),
+		"job":         api.JobToProto(scheduler.JobView{Job: job, State: &state, Next: []time.Time{noon}, Owner: "node-a", Pool: "all", Problem: "its state cannot be read"}),
 		"job_listed":  &quorumcronv1.JobServiceListResponse{Jobs: []*quorumcronv1.Job{api.JobToProto(scheduler.JobView{Job: job})}},
 		"status":      api.StatusToProto(status, "1.2.3"),
 		"no_runs":     &quorumcronv1.RunServiceListResponse{},

@@ -183,6 +183,11 @@ func (n *Node) jobView(r store.JobRecord, calendars *scheduler.Calendars, now ti
 		if running {
 			v.Running = store.InFlight(r.Job.Name, r.State)
 		}
+	} else {
+		v.Problem = "its state cannot be read"
+	}
+	if _, shut := calendars.Of(r.Job); shut != nil {
+		v.Problem = shut.Error()
 	}
 	if !r.Job.Paused {
 		v.Next, _ = nextInstants(r.Job, calendars, now, nextShown) // one that does not compile shows none

@@ -242,6 +242,10 @@ func TestAnUnreadableCalendarPutsAsideThoseThatNameIt(t *testing.T) {
 		if err != nil || len(status.Quarantined) != 1 || !strings.Contains(strings.Join(status.Warnings, "\n"), "default/shut is put aside") {
 			t.Errorf("status: %v, quarantined %+v, warnings %q; want the calendar and the job", err, status.Quarantined, status.Warnings)
 		}
+		view, err := s.any().Job(t.Context(), shut.Name)
+		if err != nil || !strings.Contains(view.Problem, "calendar") || view.Next != nil {
+			t.Errorf("job: %v, problem %q, next %v; want what is wrong, and no next instant", err, view.Problem, view.Next)
+		}
 		if s.alarmed("job put aside") == 0 {
 			t.Error("the log says nothing")
 		}

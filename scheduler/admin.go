@@ -55,6 +55,7 @@ type JobView struct {
 	Running []Run
 	Owner   string // the member that owns its shard in its pool; "" none
 	Pool    string // the pool's id
+	Problem string // why the job is put aside; "" when it is not
 }
 
 // JobQuery asks for jobs, tombstones left out, ordered by namespace and then name.

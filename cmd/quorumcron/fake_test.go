@@ -174,8 +174,10 @@ func (f *fakeServer) List(ctx context.Context, r *quorumcronv1.JobServiceListReq
 		return &quorumcronv1.JobServiceListResponse{Jobs: []*quorumcronv1.Job{sampleJob("db-backup"), idle}, NextPageToken: "more"}, nil
 	}
 	paused, over := sampleJob("paused"), sampleJob("zz-over")
+	aside := sampleJob("shut")
+	aside.NextInstants, aside.Problem = nil, "calendar night cannot be read"
 	paused.Paused, paused.NextInstants, over.NextInstants, over.Namespace = true, nil, nil, "other"
-	return &quorumcronv1.JobServiceListResponse{Jobs: []*quorumcronv1.Job{paused, over}}, nil
+	return &quorumcronv1.JobServiceListResponse{Jobs: []*quorumcronv1.Job{paused, aside, over}}, nil
 }
 
 // Delete implements JobService.

@@ -124,6 +124,8 @@ func jobState(j *quorumcronv1.Job) string {
 	switch {
 	case j.GetPaused():
 		return "paused"
+	case j.GetProblem() != "":
+		return "put aside"
 	case len(j.GetNextInstants()) == 0 && len(j.GetSchedule().GetExclude()) > 0:
 		return "nothing left" // the schedule has ended, or its calendars exclude all of it
 	case len(j.GetNextInstants()) == 0:

@@ -29,6 +29,9 @@ func newJobShow(c *console) *cobra.Command {
 func (c *console) jobTable(w io.Writer, j *quorumcronv1.Job) {
 	row(w, "Job:", j.GetNamespace()+"/"+j.GetName())
 	row(w, "State:", jobState(j))
+	if j.GetProblem() != "" {
+		row(w, "Problem:", j.GetProblem())
+	}
 	if len(j.GetLabels()) > 0 {
 		row(w, "Labels:", pairs(j.GetLabels()))
 	}

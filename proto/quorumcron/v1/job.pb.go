@@ -86,7 +86,10 @@ type Job struct {
 	// Output only. The id of its pool: "all" for an empty selector and no handler.
 	Pool string `protobuf:"bytes,32,opt,name=pool,proto3" json:"pool,omitempty"`
 	// Output only. Its shard, two hex digits.
-	Shard         string `protobuf:"bytes,33,opt,name=shard,proto3" json:"shard,omitempty"`
+	Shard string `protobuf:"bytes,33,opt,name=shard,proto3" json:"shard,omitempty"`
+	// Output only. Why nothing of the job is begun, though its schedule goes on: its state or one of its
+	// calendars cannot be read. "" when nothing is wrong. ClusterService.Status names the record.
+	Problem       string `protobuf:"bytes,34,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -278,6 +281,13 @@ func (x *Job) GetPool() string {
 func (x *Job) GetShard() string {
 	if x != nil {
 		return x.Shard
+	}
+	return ""
+}
+
+func (x *Job) GetProblem() string {
+	if x != nil {
+		return x.Problem
 	}
 	return ""
 }
@@ -1509,7 +1519,7 @@ var File_quorumcron_v1_job_proto protoreflect.FileDescriptor
 
 const file_quorumcron_v1_job_proto_rawDesc = "" +
 	"\n" +
-	"\x17quorumcron/v1/job.proto\x12\rquorumcron.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xea\a\n" +
+	"\x17quorumcron/v1/job.proto\x12\rquorumcron.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\b\n" +
 	"\x03Job\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x126\n" +
@@ -1535,7 +1545,8 @@ const file_quorumcron_v1_job_proto_rawDesc = "" +
 	"\arunning\x18\x1e \x03(\v2\x12.quorumcron.v1.RunR\arunning\x12\x14\n" +
 	"\x05owner\x18\x1f \x01(\tR\x05owner\x12\x12\n" +
 	"\x04pool\x18  \x01(\tR\x04pool\x12\x14\n" +
-	"\x05shard\x18! \x01(\tR\x05shard\x1a9\n" +
+	"\x05shard\x18! \x01(\tR\x05shard\x12\x18\n" +
+	"\aproblem\x18\" \x01(\tR\aproblem\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x02\n" +
