@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -223,6 +225,56 @@ func TestStatusOfAHealthyCluster(t *testing.T) {
 	})
 }
 
+// TestStatusWaitsOnceForASilentEtcd: a container is judged by this answer, and gives it 3 s.
+func TestStatusWaitsOnceForASilentEtcd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		b.apply(handlerJob("tick", time.Second, "work", ""))
+		m := b.any()
+		m.link.Cut()
+		m.unreachable = true
+		asked := time.Now()
+		s, err := m.Status(t.Context())
+		if took := time.Since(asked); err != nil || took > 2500*time.Millisecond {
+			t.Errorf("it took %v, %v; want an answer within 2.5 s", took, err)
+		}
+		if s.Etcd != nil || len(s.Members) != 3 || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "etcd does not answer") {
+			t.Errorf("%d members, etcd %v, warnings %q; want 3, none, and that etcd does not answer", len(s.Members), s.Etcd, s.Warnings)
+		}
+	})
+}
+
+// TestStatusWarnsOfAPoolOnlyWhileAJobNeedsIt: the rules keep a pool whose jobs are deleted.
+func TestStatusWarnsOfAPoolOnlyWhileAJobNeedsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := handlerJob("nowhere", time.Second, "work", "")
+		job.Target.Selector = map[string]string{"zone": "mars"}
+		b.apply(job)
+		time.Sleep(5 * time.Second)
+		warned := func() bool {
+			s, err := b.any().Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.ContainsFunc(s.Warnings, func(w string) bool {
+				return strings.Contains(w, "has no member") && strings.Contains(w, job.Name.String())
+			})
+		}
+		if !warned() {
+			t.Error("no warning names the job that nobody can run")
+		}
+		if _, err := b.any().Delete(t.Context(), job.Name, 0); err != nil {
+			t.Fatal(err)
+		}
+		if warned() {
+			t.Error("the pool is still warned of when its job is deleted")
+		}
+	})
+}
+
 func TestJobWithoutAMemberIsSaidSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := three(t)
@@ -230,8 +282,9 @@ func TestJobWithoutAMemberIsSaidSo(t *testing.T) {
 		job := handlerJob("nowhere", time.Second, "work", "")
 		job.Target.Selector = map[string]string{"zone": "mars"}
 		edit, err := b.any().Apply(t.Context(), job, 0)
-		if err != nil || len(edit.Warnings) != 1 {
-			t.Fatalf("apply: warnings %v, %v; want one", edit.Warnings, err)
+		const want = `no live member has label zone=mars and handler "work": the job cannot fire until one joins`
+		if err != nil || len(edit.Warnings) != 1 || edit.Warnings[0] != want {
+			t.Fatalf("apply: warnings %q, %v; want %q", edit.Warnings, err, want)
 		}
 		b.join("rover", func(c *Config) { c.Labels = map[string]string{"zone": "mars"} })
 		time.Sleep(10 * time.Second)

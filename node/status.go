@@ -12,26 +12,36 @@ import (
 	"github.com/quorumcron/quorumcron/store"
 )
 
-// statusTimeout bounds each question that Status asks etcd: while etcd is away it answers with what
-// is known.
+// statusTimeout bounds what Status asks etcd: while etcd is silent it answers after so long, with what is
+// known. A container's health check waits 3 s for that.
 const statusTimeout = 2 * time.Second
 
 // Status is the cluster as this member sees it. It answers while etcd is away too, with what it
 // remembers and why it is not ready.
 func (n *Node) Status(ctx context.Context) (scheduler.ClusterStatus, error) {
-	s, rules, members := n.overview(ctx)
-	if rules == nil {
+	if n.rules.Load() == nil {
+		s, _, _, _ := n.overview(ctx)
 		return s, nil
 	}
-	s.Etcd = n.etcdHealth(ctx)
-	n.account(ctx, *rules, &s)
-	s.Warnings = append(s.Warnings, n.warnings(s, *rules, members)...)
+	// Asked at the same time as the rules, so that a silent etcd is waited for once. Received below.
+	health := make(chan *scheduler.EtcdHealth, 1)
+	go func() { health <- n.etcdHealth(ctx) }()
+	s, rules, members, err := n.overview(ctx)
+	s.Etcd = <-health
+	if err != nil {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("etcd does not answer; this is what %s remembers, and what is unaccounted it cannot tell: %v", n.cfg.Name, err))
+		s.Warnings = append(s.Warnings, n.warnings(s, *rules, members, nil)...)
+		return s, nil
+	}
+	jobs := n.account(ctx, *rules, &s)
+	s.Warnings = append(s.Warnings, n.warnings(s, *rules, members, jobs)...)
 	return s, nil
 }
 
 // overview is what Status and Members have in common: who is there and owns what. The rules are nil
-// before this member has seen any.
-func (n *Node) overview(ctx context.Context) (scheduler.ClusterStatus, *store.Rules, []scheduler.Member) {
+// before this member has seen any. An error says why etcd did not answer: then the rules are those that are
+// remembered.
+func (n *Node) overview(ctx context.Context) (scheduler.ClusterStatus, *store.Rules, []scheduler.Member, error) {
 	ready := n.Ready()
 	s := scheduler.ClusterStatus{Readiness: ready, Member: n.cfg.Name, Now: n.cfg.Clock().Wall}
 	if meta := n.meta.Load(); meta != nil {
@@ -39,14 +49,13 @@ func (n *Node) overview(ctx context.Context) (scheduler.ClusterStatus, *store.Ru
 	}
 	rules := n.rules.Load()
 	if rules == nil {
-		return s, nil, nil
+		return s, nil, nil, nil
 	}
 	ask, done := context.WithTimeout(ctx, statusTimeout)
 	defer done()
-	if fresh, err := n.store.ReadRules(ask); err == nil {
+	fresh, silent := n.store.ReadRules(ask)
+	if silent == nil {
 		rules = &fresh
-	} else {
-		s.Warnings = append(s.Warnings, "etcd does not answer; this is what "+n.cfg.Name+" remembers: "+err.Error())
 	}
 	members, _ := n.dispatching.liveMembers()
 	live := map[string]bool{}
@@ -72,12 +81,12 @@ func (n *Node) overview(ctx context.Context) (scheduler.ClusterStatus, *store.Ru
 	for _, q := range rules.Quarantined {
 		s.Quarantined = append(s.Quarantined, scheduler.Quarantined{Key: q.Key, Problem: q.Err.Error()})
 	}
-	return s, rules, members
+	return s, rules, members, silent
 }
 
 // Members are the live members, by name.
 func (n *Node) Members(ctx context.Context) ([]scheduler.MemberView, error) {
-	s, rules, _ := n.overview(ctx)
+	s, rules, _, _ := n.overview(ctx)
 	if rules == nil {
 		return nil, fmt.Errorf("%w: %s", scheduler.ErrUnavailable, strings.Join(s.Readiness.Reasons(), "; "))
 	}
@@ -85,15 +94,20 @@ func (n *Node) Members(ctx context.Context) ([]scheduler.MemberView, error) {
 }
 
 // account reads every job with its state, and counts the instants that no decision covers. It costs a
-// read of all jobs, which is why nothing but a question does it.
-func (n *Node) account(ctx context.Context, rules store.Rules, s *scheduler.ClusterStatus) {
-	now := n.cfg.Clock()
+// read of all jobs, which is why nothing but a question does it. It returns the first job of each pool by
+// name, and nil if not all jobs could be read.
+func (n *Node) account(ctx context.Context, rules store.Rules, s *scheduler.ClusterStatus) map[string]scheduler.JobName {
+	now, firstOf := n.cfg.Clock(), map[string]scheduler.JobName{}
 	calendars := scheduler.NewCalendars()
 	calendars.Replace(rules.Calendars, rules.UnreadCalendars)
 	err := n.store.EachJob(ctx, func(r store.JobRecord, unreadable *store.Quarantined) {
 		if unreadable != nil {
 			s.Quarantined = append(s.Quarantined, scheduler.Quarantined{Key: unreadable.Key, Problem: unreadable.Err.Error()})
 			return
+		}
+		pool := scheduler.PoolOf(r.Job).ID
+		if first, ok := firstOf[pool]; !ok || r.Job.Name.String() < first.String() {
+			firstOf[pool] = r.Job.Name
 		}
 		table, err := cron.Compile(r.Job.Schedule.Spec())
 		if err != nil || r.StateRevision == 0 {
@@ -109,14 +123,22 @@ func (n *Node) account(ctx context.Context, rules store.Rules, s *scheduler.Clus
 	})
 	if err != nil {
 		s.Warnings = append(s.Warnings, "not all jobs could be looked at: "+err.Error())
+		return nil
 	}
+	return firstOf
 }
 
-// warnings are what an operator should look at though nothing has failed.
-func (n *Node) warnings(s scheduler.ClusterStatus, rules store.Rules, members []scheduler.Member) []string {
+// warnings are what an operator should look at though nothing has failed. FirstOf names a job of each pool
+// that has one, so that a pool whose jobs are all deleted is no news; nil if that is not known.
+func (n *Node) warnings(s scheduler.ClusterStatus, rules store.Rules, members []scheduler.Member, firstOf map[string]scheduler.JobName) []string {
 	var w []string
 	for _, pool := range slices.Sorted(keysOf(rules.Assignments)) {
-		if len(rules.Assignments[pool].Members) == 0 {
+		if len(rules.Assignments[pool].Members) > 0 {
+			continue
+		}
+		if job, ok := firstOf[pool]; ok {
+			w = append(w, fmt.Sprintf("pool %s has no member: its jobs cannot fire, %s for one", pool, job))
+		} else if firstOf == nil {
 			w = append(w, fmt.Sprintf("pool %s has no member: its jobs cannot fire", pool))
 		}
 	}
@@ -181,9 +203,15 @@ func (n *Node) poolWarnings(job scheduler.Job) []string {
 			return nil
 		}
 	}
-	wants := fmt.Sprintf("labels %v", pool.Selector)
-	if pool.Handler != "" {
-		wants += fmt.Sprintf(" and handler %q", pool.Handler)
+	var wants []string
+	for _, key := range slices.Sorted(keysOf(pool.Selector)) {
+		wants = append(wants, "label "+key+"="+pool.Selector[key])
 	}
-	return []string{fmt.Sprintf("no live member has %s: the job cannot fire until one joins", wants)}
+	if pool.Handler != "" {
+		wants = append(wants, fmt.Sprintf("handler %q", pool.Handler))
+	}
+	if wants == nil {
+		return []string{"there is no live member: the job cannot fire until one joins"}
+	}
+	return []string{fmt.Sprintf("no live member has %s: the job cannot fire until one joins", strings.Join(wants, " and "))}
 }

@@ -251,7 +251,7 @@ type ClusterServiceStatusResponse struct {
 	Member string `protobuf:"bytes,7,opt,name=member,proto3" json:"member,omitempty"`
 	// Version of its program.
 	Version string `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
-	// Drawn when the cluster was made: a ULID.
+	// Drawn at random when the cluster was made: 26 letters and digits. It never changes.
 	ClusterId string `protobuf:"bytes,9,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	// The stored format in force.
 	Format int64 `protobuf:"varint,10,opt,name=format,proto3" json:"format,omitempty"`
