@@ -43,6 +43,11 @@ func (s *runService) Logs(
 	if err != nil {
 		return err
 	}
+	if attempt.Number == 0 {
+		return stream.Send(&quorumcronv1.RunServiceLogsResponse{
+			Note: fmt.Sprintf("it was not run, so there is no output: %s", attempt.Outcome()),
+		})
+	}
 	if attempt.Member == s.cfg.Member || forwarded(ctx) {
 		err = s.sendOutput(ctx, firing, attempt.Number, stream.Send)
 		if forwarded(ctx) || !errors.Is(err, scheduler.ErrNotFound) {

@@ -232,6 +232,19 @@ func TestLogsOfAnAttemptHere(t *testing.T) {
 	wantCode(t, err, codes.NotFound)
 }
 
+// TestLogsOfWhatWasNotRunSaySo: a trigger that met a running attempt has no member that could be asked.
+func TestLogsOfWhatWasNotRunSaySo(t *testing.T) {
+	t.Parallel()
+	c := startServer(t, "node-a")
+	run := someRun(0, "", scheduler.Skipped)
+	run.Attempts = []scheduler.Attempt{{Verdict: scheduler.Skipped, Reason: scheduler.ReasonOverlap}}
+	c.addRun(run)
+	got, err := readLogs(t.Context(), c.runs, &quorumcronv1.RunServiceLogsRequest{Firing: run.Firing.String()})
+	if want := "it was not run, so there is no output: SKIPPED(overlap)"; err != nil || len(got.notes) != 1 || got.notes[0] != want {
+		t.Errorf("got notes %q, %v, want %q", got.notes, err, want)
+	}
+}
+
 // startPair is two members of one cluster: a, whose calls are made, can ask b, at the address that its
 // record has.
 func startPair(t *testing.T) (a, b *cluster) {

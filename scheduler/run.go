@@ -58,6 +58,14 @@ type Attempt struct {
 	ExitCode *int32
 }
 
+// Outcome is the verdict with its reason, as it is shown everywhere: "FAILED(exit code)".
+func (a Attempt) Outcome() string {
+	if a.Reason == "" {
+		return string(a.Verdict)
+	}
+	return string(a.Verdict) + "(" + string(a.Reason) + ")"
+}
+
 // Run is the record of a granted firing. The last attempt's end is the verdict of the firing.
 type Run struct {
 	Job        JobName

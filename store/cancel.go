@@ -74,7 +74,7 @@ func (s *Store) cancelOnce(ctx context.Context, name scheduler.JobName, f schedu
 			return CancelReceipt{}, false, err
 		}
 		if last := run.Last(); last.Verdict != "" {
-			return CancelReceipt{}, false, fmt.Errorf("%w: %s %s", scheduler.ErrEnded, last.Verdict, last.Reason)
+			return CancelReceipt{}, false, fmt.Errorf("%w: %s", scheduler.ErrEnded, last.Outcome())
 		}
 		return CancelReceipt{}, false, fmt.Errorf("%w: it waits for the catch-up policy; pause the job to drop its backlog", scheduler.ErrConflict)
 	}
@@ -128,7 +128,7 @@ func (s *Store) cancelEnded(ctx context.Context, name scheduler.JobName, p prese
 	}
 	state, owed := scheduler.CancelEnded(*p.state, *p.job, run)
 	if !owed {
-		return CancelReceipt{}, false, fmt.Errorf("%w: %s", scheduler.ErrEnded, run.Last().Verdict)
+		return CancelReceipt{}, false, fmt.Errorf("%w: %s", scheduler.ErrEnded, run.Last().Outcome())
 	}
 	// The state is the one that was read, which has the entry: it was not folded, and its slot holds
 	// its record.

@@ -54,12 +54,12 @@ func (o *clusterStatusOptions) run(ctx context.Context, c *console) error {
 
 // statusTable begins with the state of the cluster in one sentence.
 func (c *console) statusTable(w io.Writer, s *quorumcronv1.ClusterServiceStatusResponse) {
-	members := "members"
-	if len(s.GetMembers()) == 1 {
-		members = "member"
+	unaccounted := fmt.Sprintf("%d unaccounted", s.GetUnaccounted())
+	if s.GetEtcd() == nil { // A zero that nobody has counted would read as good news.
+		unaccounted = "unaccounted not known"
 	}
-	row(w, "Cluster:", fmt.Sprintf("%d %s, %d of %d shards owned, %d unaccounted", len(s.GetMembers()), members,
-		s.GetShardsOwned(), scheduler.ShardCount, s.GetUnaccounted()))
+	row(w, "Cluster:", fmt.Sprintf("%s, %d of %d shards owned, %s", counted(int64(len(s.GetMembers())), "member"),
+		s.GetShardsOwned(), scheduler.ShardCount, unaccounted))
 	dispatcher := s.GetDispatcher()
 	if dispatcher == "" {
 		dispatcher = "none yet"
@@ -86,7 +86,7 @@ func (c *console) statusTable(w io.Writer, s *quorumcronv1.ClusterServiceStatusR
 }
 
 func etcdLine(e *quorumcronv1.Etcd) string {
-	line := fmt.Sprintf("%s, %d members, revision %d", e.GetVersion(), e.GetMembers(), e.GetRevision())
+	line := fmt.Sprintf("%s, %s, revision %d", e.GetVersion(), counted(int64(e.GetMembers()), "member"), e.GetRevision())
 	if e.GetCompactRevision() > 0 {
 		line += fmt.Sprintf(", compacted to %d", e.GetCompactRevision())
 	}

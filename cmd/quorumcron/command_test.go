@@ -116,6 +116,7 @@ func TestCommands(t *testing.T) {
 		{"job-next", "job next report -n 2", ""},
 		{"job-next-json", "job next report -n 2 --after 2026-12-24T18:00:00+01:00 -o json", ""},
 		{"job-next-over", "job next over", ""},
+		{"job-next-bad-count", "job next report -n 0", ""},
 		{"job-next-bad-after", "job next report --after yesterday", ""},
 		{"job-trigger", "job trigger report", ""},
 		{"job-trigger-again", "job trigger report --request-id req-1", ""},

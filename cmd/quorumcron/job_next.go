@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	quorumcronv1 "github.com/quorumcron/quorumcron/proto/quorumcron/v1"
+	"github.com/quorumcron/quorumcron/scheduler/cron"
 )
 
 func newJobNext(c *console) *cobra.Command {
@@ -17,6 +19,9 @@ func newJobNext(c *console) *cobra.Command {
 	var after instantFlag
 	var count int32
 	cmd := o.command(c, "next", "Show when a job is due next, also while it is paused", func(ctx context.Context, client *client) error {
+		if count < 1 || count > 1000 { // The server takes 0 for "as many as you like".
+			return invalid(fmt.Errorf("--count %d: must be from 1 to 1000", count))
+		}
 		request := &quorumcronv1.JobServiceNextRequest{Namespace: o.namespace, Name: o.name, Count: count}
 		if !after.Time.IsZero() {
 			request.After = timestamppb.New(after.Time)
@@ -25,12 +30,24 @@ func newJobNext(c *console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if len(answer.GetInstants()) == 0 && o.output == formatTable {
-			c.say("its schedule has ended")
+		if o.output != formatTable {
+			return c.print(o.output, answer, nil)
 		}
-		return c.print(o.output, answer, func(w io.Writer) {
+		if len(answer.GetInstants()) == 0 {
+			c.say("its schedule has ended")
+			return nil
+		}
+		job, err := call(ctx, client, client.jobs.Get, &quorumcronv1.JobServiceGetRequest{Namespace: o.namespace, Name: o.name})
+		if err != nil {
+			return err
+		}
+		zone, err := cron.LoadZone(job.GetJob().GetSchedule().GetTimeZone())
+		if err != nil {
+			zone = time.UTC // A zone that only the server knows.
+		}
+		return c.printTable(func(w io.Writer) {
 			for _, t := range answer.GetInstants() {
-				c.instantRow(w, t.AsTime(), time.UTC)
+				c.instantRow(w, t.AsTime(), zone)
 			}
 		})
 	})

@@ -155,7 +155,7 @@ func policyLine(p *quorumcronv1.Policy) string {
 	parts := []string{
 		"overlap " + p.GetOverlap(),
 		fmt.Sprintf("catch-up %s within %s", p.GetCatchUp().GetMode(), p.GetCatchUp().GetWindow()),
-		fmt.Sprintf("when lost %s (%d attempts at most)", p.GetOnLost(), p.GetRetry().GetMaxAttempts()),
+		fmt.Sprintf("when lost %s (%s at most)", p.GetOnLost(), counted(int64(p.GetRetry().GetMaxAttempts()), "attempt")),
 		"when the session is lost " + p.GetOnSessionLost(),
 	}
 	if p.GetTimeout() != "" {

@@ -31,5 +31,12 @@ func newLogger(w io.Writer, terminal bool, level slog.Level) *slog.Logger {
 	if terminal {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
+	// A duration would be a number of nanoseconds, which nobody reads.
+	options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}
 	return slog.New(slog.NewJSONHandler(w, options))
 }

@@ -106,6 +106,14 @@ func row(w io.Writer, cells ...string) {
 	fmt.Fprintln(w, strings.Join(cells, "\t"))
 }
 
+// counted is a number with its noun: "1 member", "3 members".
+func counted(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // orDash shows an empty cell.
 func orDash(s string) string {
 	if s == "" {

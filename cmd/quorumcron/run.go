@@ -43,7 +43,11 @@ func (o *runOptions) command(use, short string, run func(context.Context, *clien
 // runTable shows one run as lines of name and value.
 func (c *console) runTable(w io.Writer, r *quorumcronv1.Run) {
 	row(w, "Firing:", r.GetFiring())
-	row(w, "Job:", fmt.Sprintf("%s/%s, generation %d", r.GetNamespace(), r.GetJob(), r.GetGeneration()))
+	job := r.GetNamespace() + "/" + r.GetJob()
+	if r.GetGeneration() > 0 { // What was never granted has no generation, and no attempt.
+		job += fmt.Sprintf(", generation %d", r.GetGeneration())
+	}
+	row(w, "Job:", job)
 	if r.GetInstant() != nil {
 		row(w, "Instant:", c.both(r.GetInstant()))
 	} else {
@@ -57,6 +61,10 @@ func (c *console) runTable(w io.Writer, r *quorumcronv1.Run) {
 		row(w, "Message:", r.GetMessage())
 	}
 	for i, a := range r.GetAttempts() {
+		if a.GetNumber() == 0 {
+			row(w, "Attempts:", "none: it was not run")
+			continue
+		}
 		verdict := outcome(a.GetVerdict(), a.GetReason())
 		if verdict == "" {
 			verdict = "running"
