@@ -88,12 +88,20 @@ func (s *Store) create(p present, r ApplyRequest, e EditRequest) (c change, err 
 	return c, c.putPool(s, job)
 }
 
-// replace changes a job that is there.
+// replace changes a job that is there. Attempts whose records are there are folded, for whether another one
+// follows is settled by the definition under which they ended: their entries may wait for an hour, and a
+// firing that people have seen end must not go on because of an edit after it.
 func (s *Store) replace(ctx context.Context, p present, r ApplyRequest, e EditRequest) (c change, err error) {
 	shard, old := scheduler.ShardOf(e.Name), *p.job
 	now := r.Now.Wall.UTC()
 	job := r.Job.Anchored(old, now)
-	c.edit = scheduler.Edit{Job: old, Change: scheduler.Unchanged, Running: s.running(ctx, p)}
+	settled, err := s.settled(ctx, p)
+	if err != nil {
+		return c, err
+	}
+	moved := len(settled.Entries) < len(p.state.Entries)
+	p.state = &settled
+	c.edit = scheduler.Edit{Job: old, Change: scheduler.Unchanged, Running: len(settled.Entries)}
 	if job.SameDefinition(old) {
 		return c, nil
 	}
@@ -107,7 +115,10 @@ func (s *Store) replace(ctx context.Context, p present, r ApplyRequest, e EditRe
 		if job.Paused && !old.Paused {
 			reason = scheduler.ReasonPaused
 		}
-		if err := c.putState(s, shard, p, e.Name, p.closed(e, reason)); err != nil {
+		settled, moved = p.closed(e, reason), true
+	}
+	if moved {
+		if err := c.putState(s, shard, p, e.Name, settled); err != nil {
 			return c, err
 		}
 	}

@@ -32,19 +32,11 @@ type EditRequest struct {
 // mostTries bounds how often a change is planned again because what it was planned on had moved.
 const mostTries = 10
 
-// running counts the attempts that have not ended.
-func (s *Store) running(ctx context.Context, p present) int {
-	return len(s.settled(ctx, p).Entries)
-}
-
-// settled is the state without the attempts whose records are there already. When the records cannot be
-// read it has them all.
-func (s *Store) settled(ctx context.Context, p present) scheduler.State {
+// settled is the state without the attempts whose records are there already.
+func (s *Store) settled(ctx context.Context, p present) (scheduler.State, error) {
 	jobs := []JobRecord{{Job: *p.job, State: *p.state}}
-	if err := s.ShowSettled(ctx, jobs); err != nil {
-		return *p.state
-	}
-	return jobs[0].State
+	err := s.ShowSettled(ctx, jobs)
+	return jobs[0].State, err
 }
 
 // present is a job as it was read, in one transaction, before a change.
@@ -244,7 +236,11 @@ func (s *Store) setPaused(ctx context.Context, r EditRequest, paused bool) (sche
 		if err := p.usable(r); err != nil {
 			return c, err
 		}
-		c.edit = scheduler.Edit{Job: *p.job, Change: scheduler.Unchanged, Running: s.running(ctx, p)}
+		settled, err := s.settled(ctx, p)
+		if err != nil {
+			return c, err
+		}
+		c.edit = scheduler.Edit{Job: *p.job, Change: scheduler.Unchanged, Running: len(settled.Entries)}
 		if p.job.Paused == paused {
 			return c, nil
 		}
@@ -269,7 +265,10 @@ func (s *Store) Delete(ctx context.Context, r EditRequest) (scheduler.Edit, erro
 		if err := p.usable(r); err != nil {
 			return c, err
 		}
-		settled := s.settled(ctx, p)
+		settled, err := s.settled(ctx, p)
+		if err != nil {
+			return c, err
+		}
 		p.state = &settled
 		c.edit = scheduler.Edit{Change: scheduler.Changed, Running: len(settled.Entries)}
 		job := *p.job

@@ -21,6 +21,7 @@ func editTests() []test {
 		{"ADeleteAccountsForEverythingThatWaits", aDeleteAccountsForEverythingThatWaits},
 		{"ADeleteEndsOwedRetries", aDeleteEndsOwedRetries},
 		{"ADeleteFoldsWhatHasEnded", aDeleteFoldsWhatHasEnded},
+		{"AnEditOwesNoRetryToWhatHasEnded", anEditOwesNoRetryToWhatHasEnded},
 		{"AnApplyOverASettledTombstoneIsANewJob", anApplyOverASettledTombstone},
 		{"AnApplyOverARunningTombstoneNamesTheMember", anApplyOverARunningTombstone},
 		{"EditsOfWhatIsNotThereAreNotFound", editsOfWhatIsNotThere},
@@ -194,6 +195,28 @@ func aDeleteFoldsWhatHasEnded(w *world) {
 	again := w.apply(job("a"), noon)
 	if again.Job.UID == r.Job.UID {
 		w.Errorf("the name is still %s's", r.Job.UID)
+	}
+}
+
+// anEditOwesNoRetryToWhatHasEnded: the record is there and has been shown as the firing's end, though the
+// entry waits for the next instant. What follows it was settled by the definition of that time.
+func anEditOwesNoRetryToWhatHasEnded(w *world) {
+	r, e, _ := w.running("a")
+	end := ended(r, e, scheduler.Lost)
+	end.Run.Attempts[0].Reason = scheduler.ReasonNeverStarted
+	w.finish(end)
+	edit := w.applied(job("a", func(j *scheduler.Job) { j.Policy.OnLost = scheduler.OnLostRetry }), noon.Add(time.Minute))
+	now := w.record(r.Job.Name)
+	if edit.Running != 0 || len(now.State.Entries)+len(now.State.Retries) != 0 || counted(now.State, scheduler.Lost, scheduler.ReasonNeverStarted) != 1 {
+		w.Errorf("got %d running, entries %+v, retries %+v and %+v, want none and one LOST", edit.Running, now.State.Entries, now.State.Retries, now.State.Counters)
+	}
+	if !now.State.Cursor.Equal(r.State.Cursor) {
+		w.Errorf("the cursor is %s, was %s: an edit of the policy keeps it", now.State.Cursor, r.State.Cursor)
+	}
+	out, err := w.store.Settle(w.ctx, w.folded(r, end.Run))
+	w.must(err)
+	if out.Committed {
+		w.Errorf("a fold that was planned before counts it again: %+v", out.State)
 	}
 }
 
