@@ -259,3 +259,29 @@ func TestAnUnreadableCalendarPutsAsideThoseThatNameIt(t *testing.T) {
 		s.checkStarts()
 	})
 }
+
+// TestAJobWithoutItsCalendarStillSettlesWhatIsInFlight: nothing is claimed for it, but nothing holds up a
+// verdict.
+func TestAJobWithoutItsCalendarStillSettlesWhatIsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, "2026-03-10T12:00:00Z", "a", "b", "c")
+		defer s.close()
+		s.applyCalendar(s.any(), calendar("night", "20:00", "06:00"))
+		job := s.apply(closed("shut", time.Second, "5m", "night"))
+		r := s.run(job, 5*time.Second, "running", running)
+		if _, err := s.etcd.Client(t.Context()).Txn(t.Context()).Then(
+			clientv3.OpPut("/quorumcron/rules/calendars/default/night", "\xff\xff"), clientv3.OpPut("/quorumcron/rules/head", "")).Commit(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		broken := s.wall()
+		s.die(s.members[r.Last().Member])
+		s.run(job, time.Minute, "LOST", func(r scheduler.Run) bool { return r.Last().Verdict == scheduler.Lost })
+		repaired := s.wall()
+		s.applyCalendar(s.any(), calendar("night", "20:00", "06:00"))
+		s.run(job, 5*time.Second, "running again", func(next scheduler.Run) bool { return running(next) && next.Firing != r.Firing })
+		if n := len(between(s.seen(job), broken, repaired)); n != 0 {
+			t.Errorf("it was begun %d times while its calendar could not be read", n)
+		}
+	})
+}

@@ -192,7 +192,7 @@ func (n *Node) takeUpdate(ctx context.Context, u store.ShardUpdate, now schedule
 func (n *Node) quarantine(key string, job scheduler.JobName, err error) {
 	t, why := n.view.jobs[job], key+": "+err.Error()
 	if t != nil {
-		t.unreadable = why
+		t.unreadable, t.shut = why, false // no calendar can mend that
 		if t.reported == err.Error() {
 			return
 		}

@@ -78,11 +78,11 @@ func (n *Node) observeClock(now scheduler.Reading) {
 // plan asks for the next write of one job and sends it on its way.
 func (n *Node) plan(ctx context.Context, name scheduler.JobName, now scheduler.Reading) {
 	t := n.view.jobs[name]
-	if t == nil || t.busy || t.stateRevision == 0 || t.unreadable != "" || !n.view.loaded(t.shard) {
+	if t == nil || t.busy || t.stateRevision == 0 || t.unreadable != "" && !t.shut || !n.view.loaded(t.shard) {
 		n.view.room.forget(name)
 		return // an event brings it back
 	}
-	endsOnly := !n.clock.Trusted || n.stoppedClaiming.Load()
+	endsOnly := !n.clock.Trusted || n.stoppedClaiming.Load() || t.shut // a missing calendar holds up no verdict
 	plan := scheduler.PlanJob(t.planning(true, endsOnly, n.clock.NotBeyond), now)
 	var lease scheduler.LockLease
 	room := true

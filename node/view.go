@@ -64,7 +64,8 @@ type tracked struct {
 	// unreadable is why the job cannot be planned; it is reported, and every other job goes on. reported
 	// is what was said of it last, so that looking again says nothing twice.
 	unreadable, reported string
-	// shut says that a calendar is why: the rules can bring it back.
+	// shut says that a calendar is why, and nothing else: the rules can bring the job back. Until then it
+	// makes no claims.
 	shut bool
 }
 
@@ -122,8 +123,8 @@ func (v *view) define(shard scheduler.Shard, job scheduler.Job) (*tracked, bool)
 	return t, true
 }
 
-// exclude looks up what the calendars exclude that the job names. Without one of them it is put aside, and
-// planned again when the rules bring it: what it excludes must not run meanwhile.
+// exclude looks up what the calendars exclude that the job names. Without one of them the job is put aside
+// but for its ends, until the rules bring it: what it excludes must not run meanwhile.
 func (v *view) exclude(t *tracked) {
 	excluded, err := v.calendars.Of(t.job)
 	switch {
