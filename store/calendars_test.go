@@ -2,8 +2,10 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
+	"github.com/quorumcron/quorumcron/internal/memetcd"
 	"github.com/quorumcron/quorumcron/scheduler"
 	"github.com/quorumcron/quorumcron/scheduler/cron"
 	"github.com/quorumcron/quorumcron/store"
@@ -57,6 +59,31 @@ func TestAJobIsNeverStoredWithoutItsCalendar(t *testing.T) {
 			}
 		})
 	})
+	t.Run("the mark is taken off and a job applied while the deletion is on its way", func(t *testing.T) {
+		inBubble(t, func(b *bench) {
+			b.closeFrom(b.store, "22:00")
+			mark := b.link.Hold(memetcd.WritesTo("/q/rules/"))
+			done := make(chan error, 1)
+			go func() { done <- b.store.DeleteCalendar(b.ctx, night) }()
+			<-mark.Caught()
+			deletion := b.link.Hold(memetcd.WritesTo("/q/rules/"))
+			_, err := mark.Land()
+			b.must(err)
+			<-deletion.Caught()
+			other := b.other()
+			b.closeFrom(other, "22:00")
+			_, err = other.Apply(b.ctx, naming())
+			b.must(err)
+			_, err = deletion.Land()
+			b.must(err)
+			if err := <-done; !errors.Is(err, scheduler.ErrConflict) {
+				b.Errorf("delete: got %v, want a conflict", err)
+			}
+			if c, err := other.Calendar(b.ctx, night.Name); err != nil || c.Deleting {
+				b.Errorf("got %+v, %v, want it there without a mark: a job names it", c, err)
+			}
+		})
+	})
 	t.Run("the calendar changes while an apply is on its way", func(t *testing.T) {
 		inBubble(t, func(b *bench) {
 			b.closeFrom(b.store, "22:00")
@@ -78,5 +105,22 @@ func TestTwoChangesOfACalendarAreTwoVersions(t *testing.T) {
 		if got := c.Present().Excludes.Hours[0].From; got != "21:00" {
 			b.Errorf("got %s, want what the later one says", got)
 		}
+	})
+}
+
+// TestThereAreNeverMoreCalendarsThanAllowed, though two of them are the last one at the same time.
+func TestThereAreNeverMoreCalendarsThanAllowed(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		for i := range scheduler.MaxCalendars - 1 {
+			_, err := b.watch.Put(b.ctx, fmt.Sprintf("/q/rules/calendars/default/c%d", i), "")
+			b.must(err)
+		}
+		spec := cron.CalendarSpec{Weekdays: []string{"sun"}}
+		day := store.CalendarRequest{Name: scheduler.CalendarName{Namespace: "default", Name: "day"}, Now: at(noon)}
+		b.between("rules/", func(s *store.Store) {
+			if _, err := s.ApplyCalendar(b.ctx, day, scheduler.NewCalendar(day.Name, "", spec)); !errors.Is(err, scheduler.ErrExhausted) {
+				b.Errorf("got %v, want the last place to be taken", err)
+			}
+		}, func(s *store.Store) { b.closeFrom(s, "22:00") })
 	})
 }
