@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -98,11 +99,14 @@ func detailed(s *status.Status, reason string, err error) error {
 	return full.Err()
 }
 
-// badRequest has one violation for each wrong field.
+// badRequest has one violation for each wrong field: what was given, what is wrong with it, what to do.
 func badRequest(fields scheduler.FieldErrors) *errdetails.BadRequest {
 	b := &errdetails.BadRequest{}
 	for _, f := range fields {
 		description := f.Problem
+		if f.Value != "" && !strings.Contains(f.Problem, f.Value) {
+			description = fmt.Sprintf("%.80q %s", f.Value, f.Problem)
+		}
 		if f.Remedy != "" {
 			description += " (" + f.Remedy + ")"
 		}

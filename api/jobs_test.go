@@ -105,13 +105,13 @@ func TestApplyAnswersEveryErrorAtOnce(t *testing.T) {
 	for field, part := range map[string]string{
 		"schedule.every":        `"168h"`,
 		"schedule.jitter":       `"soon" is not a duration`,
-		"schedule.exclude[0]":   "is not a name",
+		"schedule.exclude[0]":   `"Holidays" is not a name`,
 		"schedule.at[1]":        "years 1 and 9999",
 		"schedule.start":        "RFC 3339",
 		"policy.timeout":        `"10 m"`,
 		"policy.startDeadline":  `"x"`,
 		"policy.catchUp.window": `"1 day"`,
-		"expectedRevision":      "negative",
+		"expectedRevision":      `"-1" is negative`,
 		"run":                   "", // found by the core, though the translation failed
 	} {
 		if description, found := got[field]; !found || !strings.Contains(description, part) {

@@ -66,6 +66,14 @@ const (
 
 var memberName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
+// CheckName refuses what can be no member's name; field is what the error calls it.
+func CheckName(field, name string) error {
+	if memberName.MatchString(name) {
+		return nil
+	}
+	return fmt.Errorf("%s %q: must be 1 to 63 of a-z, 0-9, '.', '_' and '-', and begin and end with a letter or digit", field, name)
+}
+
 // withDefaults fills in what is left out and reports everything that cannot be.
 func (c Config) withDefaults() (Config, error) {
 	if c.Prefix == "" {
@@ -91,8 +99,8 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	var errs []error
 	refuse := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
-	if !memberName.MatchString(c.Name) {
-		refuse("name %q: must be 1 to 63 of a-z, 0-9, '.', '_' and '-', and begin and end with a letter or digit", c.Name)
+	if err := CheckName("name", c.Name); err != nil {
+		errs = append(errs, err)
 	}
 	if c.Client == nil {
 		refuse("client: is required; make one with election.Dial")

@@ -25,7 +25,7 @@ type serverOptions struct {
 
 func (o *serverOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.server, "server", "127.0.0.1:7460", "gRPC address of any node")
-	flags.DurationVar(&o.timeout, "timeout", 10*time.Second, "longest wait for an answer")
+	durationVar(flags, &o.timeout, "timeout", 10*time.Second, "longest wait for an answer")
 	fromEnvironment(flags, "server", "timeout")
 }
 

@@ -53,7 +53,7 @@ func (c *console) runTable(w io.Writer, r *quorumcronv1.Run) {
 	} else {
 		row(w, "Instant:", "none: it was triggered")
 	}
-	row(w, "Verdict:", c.verdict(r.GetVerdict())+reasonOf(r.GetReason()))
+	row(w, "Verdict:", c.verdict(r.GetVerdict())+outcome("", r.GetReason()))
 	if r.ExitCode != nil {
 		row(w, "Exit code:", fmt.Sprint(r.GetExitCode()))
 	}
@@ -86,11 +86,4 @@ func (c *console) runTable(w io.Writer, r *quorumcronv1.Run) {
 		row(w, "Shortened:", "etcd was short of space (80 % of its quota) when this was recorded: no message, no tail of the output")
 		row(w, "", "here, and no more of earlier attempts than shown; `run logs "+r.GetFiring()+"` has the output")
 	}
-}
-
-func reasonOf(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return " (" + reason + ")"
 }

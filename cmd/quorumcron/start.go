@@ -67,10 +67,10 @@ func (o *startOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.advertise, "advertise-addr", "", "where other nodes reach the API (default: derived from --grpc-addr)")
 	f.BoolVar(&o.insecure, "insecure", false, "listen where other machines reach it, without TLS and tokens")
 	f.Var(&o.labels, "label", "label for jobs to select by; may be repeated")
-	f.DurationVar(&o.ttl, "session-ttl", 10*time.Second, "silence after which the node counts as dead, 3s to 60s")
-	f.DurationVar(&o.drain, "drain-timeout", 30*time.Second, "how long a stop waits for runs, up to 1h")
+	durationVar(f, &o.ttl, "session-ttl", 10*time.Second, "silence after which the node counts as dead, 3s to 60s")
+	durationVar(f, &o.drain, "drain-timeout", 30*time.Second, "how long a stop waits for runs, up to 1h")
 	f.IntVar(&o.capacity, "capacity", 256, "the most commands that run here at a time")
-	f.DurationVar(&o.compact, "compact", 0, "drop etcd's history older than this, 1m to 24h (default: etcd does)")
+	durationVar(f, &o.compact, "compact", 0, "drop etcd's history older than this, 1m to 24h (default: etcd does)")
 	f.Var(&o.level, "log-level", "least level of what is logged")
 	f.StringVar(&o.etcdCA, "etcd-ca-file", "", "certificate of the authority that signed etcd's; turns TLS on")
 	f.StringVar(&o.etcdCert, "etcd-cert-file", "", "this node's certificate for etcd")
@@ -123,6 +123,9 @@ func (o *startOptions) complain(flags *pflag.FlagSet, c *console) error {
 		if required.value == "" {
 			add(fmt.Errorf("--%s is missing (or %s)", required.flag, envName(required.flag)))
 		}
+	}
+	if o.name != "" {
+		add(node.CheckName("--name", o.name))
 	}
 	for _, e := range o.endpoints {
 		add(checkEndpoint(e))
@@ -197,7 +200,7 @@ func (o *startOptions) run(ctx context.Context, c *console) error {
 		return fmt.Errorf("--data-dir %s: %w", o.dataDir, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return invalid(fmt.Errorf("--data-dir: %w", err))
+		return invalid(fmt.Errorf("--data-dir: %w; name a folder that is this user's, or that it may make", err))
 	}
 	m, err := openMember(memberConfig{
 		node: node.Config{

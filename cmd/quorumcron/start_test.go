@@ -37,10 +37,11 @@ func TestStartComplains(t *testing.T) {
 		{"labels", good + "--label zone", nil, []string{`"zone" must be k=v`}},
 		{"labels twice", good + "--label a=1 --label a=2", nil, []string{`label a is given twice, as "1" and "2"`}},
 		{"level", good + "--log-level loud", nil, []string{"must be debug, info, warn or error"}},
-		{"name", strings.Replace(good, "--name a", "--name Node_A", 1), nil, []string{`name "Node_A": must be`}},
+		{"name", strings.Replace(good, "--name a", "--name Node_A", 1) + "--capacity 0", nil, []string{`quorumcron: --name "Node_A": must be`, "--capacity 0"}},
+		{"a duration without its unit", good + "--session-ttl 10", nil, []string{`"10" for "--session-ttl" flag: must be a duration with its unit, such as 10s or 5m`}},
 		{"authority", good + "--etcd-ca-file " + ca, nil, []string{"there is no certificate in it"}},
 		{"password", good + "--etcd-username me", nil, []string{"set QUORUMCRON_ETCD_PASSWORD, or --etcd-password-file"}},
-		{"data folder is a file", good + "--data-dir " + ca, nil, []string{"--data-dir: mkdir", "not a directory"}},
+		{"data folder is a file", good + "--data-dir " + ca, nil, []string{"--data-dir: mkdir", "not a directory; name a folder"}},
 		{"an argument", good + "now", nil, []string{`unexpected argument "now"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,8 +4,39 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
+
+// durationFlag is a flag that takes a duration, and says how one is written.
+type durationFlag struct{ *time.Duration }
+
+// durationVar makes a flag that takes a duration.
+func durationVar(flags *pflag.FlagSet, value *time.Duration, name string, standard time.Duration, usage string) {
+	*value = standard
+	flags.Var(durationFlag{value}, name, usage)
+}
+
+// String implements pflag.Value. Nothing is said of a default of zero: its meaning is in the usage.
+func (f durationFlag) String() string {
+	if f.Duration == nil || *f.Duration == 0 {
+		return ""
+	}
+	return f.Duration.String()
+}
+
+// Type implements pflag.Value: what the help shows.
+func (f durationFlag) Type() string { return "duration" }
+
+// Set implements pflag.Value.
+func (f durationFlag) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("must be a duration with its unit, such as 10s or 5m")
+	}
+	*f.Duration = d
+	return nil
+}
 
 // span is a duration in one or two units, as precise as one cares to know.
 func span(d time.Duration) string {
