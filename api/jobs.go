@@ -122,7 +122,7 @@ func (s *jobService) List(
 	}
 	views, err := s.cfg.Jobs.Jobs(ctx, scheduler.JobQuery{Namespace: namespace, After: after, Limit: size + 1})
 	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
+		return nil, err // it says what was asked for
 	}
 	var page []*quorumcronv1.Job
 	for _, v := range views {
@@ -194,7 +194,7 @@ func (s *jobService) Trigger(
 	}
 	receipt, err := s.cfg.Runs.Trigger(ctx, trigger)
 	if err != nil {
-		return nil, &requestError{err: fmt.Errorf("trigger job %s: %w", name, err), requestID: trigger.RequestID}
+		return nil, &requestError{err: err, requestID: trigger.RequestID}
 	}
 	return &quorumcronv1.JobServiceTriggerResponse{
 		Firing:          receipt.Firing.String(),

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/quorumcron/quorumcron/api"
@@ -360,6 +361,37 @@ func TestUnknownTriggerCarriesItsRequestID(t *testing.T) {
 	again, err := c.jobs.Trigger(t.Context(), &quorumcronv1.JobServiceTriggerRequest{Name: "report", RequestId: id})
 	if err != nil || again.GetRequestId() != id {
 		t.Errorf("repeating it: got %v, %v", again, err)
+	}
+}
+
+// TestRefusalsSayOnceWhatWasAskedFor: the member names the request already, and a firing is a long name.
+func TestRefusalsSayOnceWhatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	c := startServer(t, "node-a")
+	mustApply(t, c, jobFile("report"))
+	trouble := fmt.Errorf("what was asked for: %w", scheduler.ErrConflict)
+	c.node.set(func(n *fakeNode) { n.trouble = trouble })
+	for name, call := range map[string]func() error{
+		"trigger": func() error {
+			_, err := c.jobs.Trigger(t.Context(), &quorumcronv1.JobServiceTriggerRequest{Name: "report"})
+			return err
+		},
+		"cancel": func() error {
+			_, err := c.runs.Cancel(t.Context(), &quorumcronv1.RunServiceCancelRequest{Firing: someRun(0, "node-a", "").Firing.String()})
+			return err
+		},
+		"list jobs": func() error {
+			_, err := c.jobs.List(t.Context(), &quorumcronv1.JobServiceListRequest{})
+			return err
+		},
+		"list runs": func() error {
+			_, err := c.runs.List(t.Context(), &quorumcronv1.RunServiceListRequest{})
+			return err
+		},
+	} {
+		if got := status.Convert(call()).Message(); got != trouble.Error() {
+			t.Errorf("%s: got %q, want %q", name, got, trouble)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func (s *runService) List(
 		Namespace: filter.Namespace, Job: filter.Name, After: after, Limit: size + 1,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list runs: %w", err)
+		return nil, err // it says what was asked for
 	}
 	var page []*quorumcronv1.Run
 	for _, run := range runs {
@@ -102,7 +102,7 @@ func (s *runService) Cancel(
 	}
 	member, err := s.cfg.Runs.Cancel(ctx, firing)
 	if err != nil {
-		return nil, fmt.Errorf("cancel run %s: %w", firing, err)
+		return nil, err // it says what was to be ended
 	}
 	return &quorumcronv1.RunServiceCancelResponse{Member: member}, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -73,6 +74,10 @@ func call[Q, A any](ctx context.Context, c *client, method func(context.Context,
 	ctx, cancel := context.WithTimeout(ctx, c.options.timeout)
 	defer cancel()
 	answer, err := method(ctx, request)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // The server may have noticed first, and broken the stream off.
+		err = status.Errorf(codes.DeadlineExceeded, "no answer from %s within %s; give it longer with --timeout, or look whether etcd answers with `cluster status`",
+			c.options.server, c.options.timeout)
+	}
 	return answer, c.explain(err)
 }
 

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quorumcron/quorumcron/executor"
@@ -196,10 +199,30 @@ func TestExitCodes(t *testing.T) {
 				c := newTestConsole("")
 				got := execute(context.Background(), append(strings.Fields(verb), name, "--server", fake.address, "--timeout", "200ms"), &c.console)
 				// On a busy machine anything may take longer than the deadline of the slow one.
-				if got != want && !(name != "slow" && got == exitUnreachable && strings.Contains(c.stderr.String(), "deadline")) {
+				if got != want && !(name != "slow" && got == exitUnreachable && strings.Contains(c.stderr.String(), "within 200ms")) {
 					t.Errorf("exit %d, want %d\n%s", got, want, c.stderr.String())
 				}
 			})
+		}
+	}
+}
+
+// TestSilenceIsTheSameWhoeverNoticesIt: a server whose deadline is over first breaks the stream off.
+func TestSilenceIsTheSameWhoeverNoticesIt(t *testing.T) {
+	t.Parallel()
+	options := serverOptions{server: "127.0.0.1:1", timeout: time.Millisecond}
+	client, err := options.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.close()
+	for _, code := range []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Internal} {
+		_, err = call(t.Context(), client, func(ctx context.Context, _ string, _ ...grpc.CallOption) (string, error) {
+			<-ctx.Done()
+			return "", status.Error(code, "stream terminated by RST_STREAM")
+		}, "")
+		if exitCode(err) != exitUnreachable || !strings.Contains(err.Error(), "no answer from 127.0.0.1:1 within 1ms; give it longer with --timeout") {
+			t.Errorf("%s: got exit %d, %v", code, exitCode(err), err)
 		}
 	}
 }
