@@ -277,8 +277,12 @@ func (b *bed) noSpace(seen func() int64, lasts time.Duration) breakage {
 		heal: func() error {
 			ctx, cancel := soon(30 * time.Second)
 			defer cancel()
-			if _, err := b.kv(b.admin()).DeleteRange(ctx, &pb.DeleteRangeRequest{Key: junk, RangeEnd: end}); err != nil {
+			gone, err := b.kv(b.admin()).DeleteRange(ctx, &pb.DeleteRangeRequest{Key: junk, RangeEnd: end})
+			if err != nil {
 				return err
+			}
+			for seen() < gone.Header.Revision && ctx.Err() == nil { // before that nothing of it may be compacted
+				time.Sleep(50 * time.Millisecond)
 			}
 			if _, err := b.kv(b.admin()).Compact(ctx, &pb.CompactionRequest{Revision: seen(), Physical: true}); err != nil && !strings.Contains(err.Error(), "compacted") {
 				return err
