@@ -23,7 +23,7 @@ const nextShown = 5
 // 0 for whatever is there. All that is wrong with the definition is in one scheduler.FieldErrors.
 func (n *Node) Apply(ctx context.Context, job scheduler.Job, expectedRevision int64) (scheduler.Edit, error) {
 	n.makeRoom(ctx)
-	now := n.cfg.Clock()
+	now := n.moment()
 	edit, err := n.store.Apply(ctx, store.ApplyRequest{
 		Job: job, ExpectRevision: expectedRevision, Now: now, NotBeyond: n.notBeyond(now),
 	})
@@ -82,7 +82,7 @@ func (n *Node) addNext(ctx context.Context, edit *scheduler.Edit) {
 }
 
 func (n *Node) edit(job scheduler.JobName, expectedRevision int64) store.EditRequest {
-	now := n.cfg.Clock()
+	now := n.moment()
 	return store.EditRequest{Name: job, ExpectRevision: expectedRevision, Now: now, NotBeyond: n.notBeyond(now)}
 }
 
@@ -102,17 +102,22 @@ func (n *Node) carried(now scheduler.Reading) time.Time {
 	return now.Wall
 }
 
-// Trigger asks for a firing outside the schedule. A repeat of a request id within a day is answered
-// with the first firing.
-func (n *Node) Trigger(ctx context.Context, t scheduler.TriggerRequest) (scheduler.TriggerReceipt, error) {
-	n.makeRoom(ctx)
-	// The start deadline and the memory of the request id are reckoned from this moment, by others: a
-	// clock that has stepped, and is not believed, must not make it too late already.
+// moment is when a call is served, for what others reckon from it: the start deadline of a trigger and
+// the memory of its request id, the instant from which a new job has a schedule. A clock that has stepped,
+// and is not believed, must not put any of them an hour off.
+func (n *Node) moment() scheduler.Reading {
 	now := n.cfg.Clock()
 	if b := n.carried(now); now.Wall.Sub(b).Abs() > scheduler.StepLimit {
 		now.Wall = b
 	}
-	receipt, err := n.store.Trigger(ctx, t, now)
+	return now
+}
+
+// Trigger asks for a firing outside the schedule. A repeat of a request id within a day is answered
+// with the first firing.
+func (n *Node) Trigger(ctx context.Context, t scheduler.TriggerRequest) (scheduler.TriggerReceipt, error) {
+	n.makeRoom(ctx)
+	receipt, err := n.store.Trigger(ctx, t, n.moment())
 	if err != nil {
 		return receipt, err
 	}

@@ -43,3 +43,35 @@ func TestTriggerIsReckonedByAClockThatIsBelieved(t *testing.T) {
 		})
 	}
 }
+
+// TestJobIsCreatedByAClockThatIsBelieved applies a job through a member whose clock has just stepped:
+// the job is as old as it is, and an edit of it too.
+func TestJobIsCreatedByAClockThatIsBelieved(t *testing.T) {
+	for name, step := range map[string]time.Duration{"back": -time.Hour, "ahead": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, "2026-03-10T12:00:00Z", "a", "b")
+				defer s.close()
+				first := s.apply(rarely("first", "5s"))
+				time.Sleep(2 * time.Second)
+				serves := s.another(s.owner(first))
+				s.clocks[serves.cfg.Name].step(step)
+				called := s.wall()
+				edit, err := serves.Apply(t.Context(), rarely("second", "5s"), 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if off := edit.Job.Created.Sub(called); off.Abs() > time.Second {
+					t.Errorf("created %s off the true time", off)
+				}
+				paused, err := serves.Pause(t.Context(), edit.Job.Name, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if off := paused.Job.Edited.Sub(called); off.Abs() > time.Second {
+					t.Errorf("edited %s off the true time", off)
+				}
+			})
+		})
+	}
+}
