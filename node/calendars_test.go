@@ -285,3 +285,56 @@ func TestAJobWithoutItsCalendarStillSettlesWhatIsInFlight(t *testing.T) {
 		}
 	})
 }
+
+// TestManyChangesOfCalendarsHoldNobodyUp: each of them refuses the claims that are on their way.
+func TestManyChangesOfCalendarsHoldNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, "2026-03-10T12:00:00Z", "a", "b", "c")
+		defer s.close()
+		var jobs []scheduler.Job
+		for i := range 30 {
+			jobs = append(jobs, s.apply(ticking(fmt.Sprint("job-", i), time.Second, "100ms")))
+		}
+		for name, m := range s.members {
+			far := 10 * time.Millisecond
+			if name == "a" {
+				far = time.Millisecond / 2
+			}
+			m.link.Delay(far, far)
+		}
+		time.Sleep(2 * time.Second)
+		var editors sync.WaitGroup
+		var edits atomic.Int64
+		begun := s.next(time.Second, 0)
+		for i := range 6 {
+			m := s.members["a"]
+			editors.Go(func() {
+				for n := 0; s.wall().Before(begun.Add(15 * time.Second)); n++ {
+					c := calendar(fmt.Sprint("folder-", i), "20:00", "21:00")
+					c.Description = fmt.Sprint("edition ", n)
+					if _, err := m.ApplyCalendar(t.Context(), c, 0); err == nil {
+						edits.Add(1)
+					} else if !errors.Is(err, scheduler.ErrConflict) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		editors.Wait()
+		late := time.Duration(0)
+		for _, job := range jobs {
+			seen := between(s.seen(job), begun, begun.Add(15*time.Second))
+			if len(seen) < 14 {
+				t.Errorf("job %s ran %d times in 15 s", job.Name, len(seen))
+			}
+			for _, one := range seen {
+				late = max(late, one.at.Sub(one.id.Firing.Instant()))
+			}
+		}
+		if late > time.Second {
+			t.Errorf("one began %s late", late)
+		}
+		s.checkStarts()
+		t.Logf("%d edits, at most %s late", edits.Load(), late)
+	})
+}

@@ -62,6 +62,11 @@ func (s *Store) ApplyCalendar(ctx context.Context, r CalendarRequest, want sched
 		return scheduler.CalendarEdit{}, scheduler.FieldErrors(problems)
 	}
 	at := EditRequest{Now: r.Now, NotBeyond: r.NotBeyond}.instant()
+	end, err := s.turn(ctx)
+	if err != nil {
+		return scheduler.CalendarEdit{}, err
+	}
+	defer end()
 	for range mostTries {
 		p, err := s.presentCalendar(ctx, r.Name)
 		if err != nil {
@@ -118,11 +123,13 @@ func (s *Store) putCalendar(ctx context.Context, p presentCalendar, next schedul
 	return s.moveCalendar(ctx, p, next.Name, clientv3.OpPut(s.keys.calendar(next.Name), value))
 }
 
+// moveCalendar replaces or removes a calendar, in the caller's turn.
 func (s *Store) moveCalendar(ctx context.Context, p presentCalendar, name scheduler.CalendarName, op clientv3.Op) (int64, error) {
 	then := []clientv3.Op{op, clientv3.OpPut(s.keys.head(), "")}
 	if cutCalendarRules {
 		then = then[:1]
 	}
+	s.turns.moved = true // perhaps: an answer can be lost
 	resp, err := s.commit(ctx, []clientv3.Cmp{
 		// The calendar is the one that was read: no edit overwrites another unseen, and a deletion goes on
 		// only if nobody has taken it back.
@@ -134,6 +141,7 @@ func (s *Store) moveCalendar(ctx context.Context, p presentCalendar, name schedu
 	case err != nil:
 		return 0, fmt.Errorf("calendar %s: %w", name, err)
 	case !resp.Succeeded:
+		s.turns.moved = false
 		return 0, nil
 	}
 	return resp.Header.GetRevision(), nil
@@ -155,6 +163,11 @@ func (s *Store) DeleteCalendar(ctx context.Context, r CalendarRequest) error {
 	if err != nil {
 		return fmt.Errorf("delete calendar %s: %w", r.Name, err)
 	}
+	end, err := s.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	inUse := fmt.Errorf("%w: calendar %s is named by %s; take it out of schedule.exclude there first", scheduler.ErrConflict, r.Name, listed(users, more))
 	for range mostTries {
 		p, err := s.presentCalendar(ctx, r.Name)
@@ -202,6 +215,11 @@ func listed(names []string, more bool) string {
 
 // markCalendar says in the calendar that it is being deleted, and returns the revision of the mark.
 func (s *Store) markCalendar(ctx context.Context, r CalendarRequest) (int64, error) {
+	end, err := s.turn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
 	for range mostTries {
 		p, err := s.presentCalendar(ctx, r.Name)
 		switch {

@@ -47,6 +47,8 @@ type Store struct {
 	log    *slog.Logger
 	packer *packer
 	kept   kept
+	// turns are those of who changes calendars.
+	turns turns
 	// decoded are the calendars of the last rules.
 	decoded decoded
 	// followers counts the watches that are open: without any, no progress is asked for.
@@ -74,6 +76,8 @@ func New(client *clientv3.Client, cfg Config) *Store {
 		cfg.SilentAfter = 15 * time.Second
 	}
 	s := &Store{client: client, cfg: cfg, keys: keys(cfg.Prefix), log: cfg.Logger}
+	s.turns.token = make(chan struct{}, 1)
+	s.turns.token <- struct{}{}
 	s.packer = newPacker(client, s.keys.head(), cfg.RequestTimeout)
 	return s
 }
