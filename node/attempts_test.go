@@ -169,3 +169,17 @@ func attemptWhoseEndIsRefused(t *testing.T, others bool) {
 		b.settled(job)
 	})
 }
+
+// TestWhatIsKnownOfAnEndHoldsNoOutput: a member keeps the record of each job that has fired within the hour.
+func TestWhatIsKnownOfAnEndHoldsNoOutput(t *testing.T) {
+	f := scheduler.At("uid", time.Unix(0, 0))
+	run := scheduler.Run{Firing: f, Output: []byte("many lines"), Attempts: []scheduler.Attempt{{Number: 1, Token: 7, Verdict: scheduler.Succeeded}}}
+	known := &tracked{facts: map[scheduler.Firing]scheduler.Fact{}}
+	known.learn(scheduler.Entry{Firing: f, Attempt: 1, Token: 7}, 0, &run, scheduler.Reading{Elapsed: time.Hour})
+	if record := known.facts[f].Record; record == nil || record.Output != nil || record.Last().Verdict != scheduler.Succeeded {
+		t.Errorf("got %+v, want the end without its output", record)
+	}
+	if run.Output == nil {
+		t.Error("the record that is told to others has lost its output")
+	}
+}
