@@ -125,28 +125,31 @@ func (b *bubble) awayAndBack(owner *bubbleMember) {
 	owner.stoppedClaiming.Store(false)
 }
 
-// refuseNext has etcd refuse the next call of the link that matches, as it refuses a transaction that is
-// too large: definitely, so that nothing is sent again.
-func refuseNext(m *bubbleMember, match func(memetcd.Call) bool) (refused func() bool) {
-	var done atomic.Bool
+// refuse has etcd refuse some of the calls of the link that match, the first being 1, as it refuses a
+// transaction that is too large: definitely, so that nothing is sent again.
+func refuse(m *bubbleMember, match func(memetcd.Call) bool, which ...int64) (refused func() bool) {
+	var calls atomic.Int64
 	m.link.Inject(func(c memetcd.Call) memetcd.Fate {
-		if !match(c) || !done.CompareAndSwap(false, true) {
+		if !match(c) || !slices.Contains(which, calls.Add(1)) {
 			return memetcd.Fate{}
 		}
 		return memetcd.Fate{Err: rpctypes.ErrGRPCRequestTooLarge}
 	})
-	return done.Load
+	return func() bool { return calls.Load() >= slices.Max(which) }
 }
 
 // TestAttemptWhoseEndCannotBeWrittenIsLookedAfter: it is let go with its lock there and its entry in the
 // state. The forgotten lock is closed, also if nothing else is held, and the owner hears of that.
 func TestAttemptWhoseEndCannotBeWrittenIsLookedAfter(t *testing.T) {
 	for _, others := range []bool{true, false} {
-		t.Run(fmt.Sprint("others run: ", others), func(t *testing.T) { attemptWhoseEndIsRefused(t, others) })
+		t.Run(fmt.Sprint("others run: ", others), func(t *testing.T) { attemptWhoseEndIsRefused(t, others, 1) })
 	}
+	// The second Finish closes the lock of the first attempt, the third is the second attempt's: whoever
+	// looked after the first one does not look after this.
+	t.Run("twice", func(t *testing.T) { attemptWhoseEndIsRefused(t, false, 1, 3) })
 }
 
-func attemptWhoseEndIsRefused(t *testing.T, others bool) {
+func attemptWhoseEndIsRefused(t *testing.T, others bool, which ...int64) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t)
 		defer b.close()
@@ -161,7 +164,7 @@ func attemptWhoseEndIsRefused(t *testing.T, others bool) {
 		time.Sleep(2 * time.Second)
 		b.ask(job)
 		time.Sleep(500 * time.Millisecond)
-		refused := refuseNext(m, ends)
+		refused := refuse(m, ends, which...)
 		time.Sleep(time.Minute)
 		if !refused() {
 			t.Fatal("no Finish was refused: the test proves nothing")
