@@ -134,7 +134,7 @@ func (n *Node) Cancel(ctx context.Context, f scheduler.Firing) (member string, e
 	if err != nil {
 		return "", err
 	}
-	receipt, err := n.store.Cancel(ctx, run.Job, f, "", n.cfg.Clock())
+	receipt, err := n.store.Cancel(ctx, run.Job, f, "", n.moment())
 	return receipt.Member, err
 }
 

@@ -27,7 +27,7 @@ func (n *Node) DeleteCalendar(ctx context.Context, name scheduler.CalendarName, 
 }
 
 func (n *Node) calendarRequest(name scheduler.CalendarName, expectedRevision int64) store.CalendarRequest {
-	now := n.cfg.Clock()
+	now := n.moment()
 	return store.CalendarRequest{Name: name, ExpectRevision: expectedRevision, Now: now, NotBeyond: n.notBeyond(now)}
 }
 

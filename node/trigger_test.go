@@ -75,3 +75,49 @@ func TestJobIsCreatedByAClockThatIsBelieved(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingIsDueBeforeItsJobWasThere: the clock of the member that takes the job has just stepped. One that is
+// behind must not make instants due that were over before the job was there. A calendar holds from then on, too.
+func TestNothingIsDueBeforeItsJobWasThere(t *testing.T) {
+	for name, step := range map[string]time.Duration{"back": -time.Hour, "ahead": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, "2026-03-10T12:00:00Z", "a", "b")
+				defer s.close()
+				want := ticking("anew", time.Minute, "1s")
+				former := s.apply(want) // to know who will own it: another serves
+				time.Sleep(2 * time.Second)
+				serves := s.another(s.owner(former))
+				if _, err := serves.Delete(t.Context(), want.Name, 0); err != nil {
+					t.Fatal(err)
+				}
+				s.clocks[serves.cfg.Name].step(step)
+				asked := s.wall()
+				edit, err := serves.Apply(t.Context(), want, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				night, err := serves.ApplyCalendar(t.Context(), calendar("night", "20:00", "06:00"), 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if off := night.Calendar.Present().Since.Sub(asked); off.Abs() > time.Second {
+					t.Errorf("the calendar holds from %s off the true time", off)
+				}
+				if off := s.stored(edit.Job).Cursor.Sub(asked); off.Abs() > time.Second {
+					t.Errorf("its cursor is %s off the true time", off)
+				}
+				time.Sleep(5 * time.Minute)
+				starts := s.seen(edit.Job)
+				if len(starts) < 3 {
+					t.Errorf("%d starts in five minutes", len(starts))
+				}
+				for _, one := range starts {
+					if one.id.Firing.Instant().Before(asked) {
+						t.Errorf("%s started, due before the job was there", one.id.Firing)
+					}
+				}
+			})
+		})
+	}
+}
