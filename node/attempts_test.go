@@ -170,6 +170,10 @@ func attemptWhoseEndIsRefused(t *testing.T, others bool, which ...int64) {
 			t.Fatal("no Finish was refused: the test proves nothing")
 		}
 		b.settled(job)
+		run := b.run(job, time.Second, "two attempts", func(r scheduler.Run) bool { return len(r.Attempts) == 2 })
+		if first := run.Attempts[0]; first.Verdict != scheduler.Lost || first.Reason != scheduler.ReasonMemberLost {
+			t.Errorf("attempt 1 is %s(%s), want LOST(member lost): it was started", first.Verdict, first.Reason)
+		}
 	})
 }
 

@@ -233,6 +233,9 @@ func (n *Node) record(ctx context.Context, f firing, entry scheduler.Entry, fini
 	recorded, late, err := n.end(ctx, finish)
 	if kept := spooled(err == nil); err != nil {
 		f.held.unsure = true
+		if !finish.Run.Last().Started.IsZero() {
+			n.held.notWritten(f.held.nonce, err)
+		}
 		n.log.Warn("result not recorded yet", "job", f.job.Name.String(), "firing", finish.Lock.Firing.String(),
 			"kept", kept, "err", err)
 		return false

@@ -72,10 +72,13 @@ type holdings struct {
 	firings  map[scheduler.Firing]int // how many are held of each
 	commands int
 	doubted  map[int64]bool // lock leases that are not to be started under any more
+	// unwritten are attempts, by nonce, that ran and were let go without their end in etcd, with the reason:
+	// who closes their lock must not say that they never started.
+	unwritten map[string]error
 }
 
 func newHoldings() *holdings {
-	return &holdings{byNonce: map[string]*held{}, firings: map[scheduler.Firing]int{}, doubted: map[int64]bool{}}
+	return &holdings{byNonce: map[string]*held{}, firings: map[scheduler.Firing]int{}, doubted: map[int64]bool{}, unwritten: map[string]error{}}
 }
 
 func (h *holdings) add(a *held) {
@@ -168,6 +171,27 @@ func (h *holdings) trust(lease int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.doubted, lease)
+}
+
+// notWritten notes that an attempt ran whose end etcd did not take.
+func (h *holdings) notWritten(nonce string, why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unwritten[nonce] = why
+}
+
+// whyUnwritten says why the end of an attempt that ran is not in etcd; nil if it did not run.
+func (h *holdings) whyUnwritten(nonce string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.unwritten[nonce]
+}
+
+// ended forgets what notWritten noted: the attempt has its end.
+func (h *holdings) ended(nonce string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.unwritten, nonce)
 }
 
 // under says whether anything is held under the lease.

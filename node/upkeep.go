@@ -75,17 +75,24 @@ func (n *Node) closeLock(ctx context.Context, held *holdings, key string) error 
 		return err
 	}
 	entry := entryOf(state, lock.Firing)
-	run := withAttempts(scheduler.Run{
-		Job: lock.Job, Firing: lock.Firing, Generation: entry.Generation, Slot: lock.Slot,
-	}, entry.Past, scheduler.Attempt{
+	line := scheduler.Attempt{
 		Number: lock.Attempt, Token: lock.Token, Member: lock.Member, Granted: entry.Granted,
 		Verdict: scheduler.Lost, Reason: scheduler.ReasonNeverStarted,
 		Message: "its grant was found without anybody holding it",
-	})
+	}
+	if why := n.held.whyUnwritten(lock.Nonce); why != nil {
+		line.Reason, line.Message = scheduler.ReasonMemberLost, "it ran, and its end could not be recorded: "+why.Error()
+	}
+	run := withAttempts(scheduler.Run{
+		Job: lock.Job, Firing: lock.Firing, Generation: entry.Generation, Slot: lock.Slot,
+	}, entry.Past, line)
 	recorded, err := n.store.Finish(ctx, store.Finish{
 		Lock:  scheduler.Lock{Firing: lock.Firing, Part: lock.Part, Token: lock.Token, Nonce: lock.Nonce},
 		Shard: shard, Job: lock.Job, Run: run, Slot: lock.Slot,
 	})
+	if err == nil {
+		n.held.ended(lock.Nonce)
+	}
 	if err == nil && recorded {
 		n.log.Warn("forgotten lock closed", "job", lock.Job.String(), "firing", lock.Firing.String(), "token", lock.Token)
 		n.metrics.recorded(scheduler.Lost)
