@@ -23,7 +23,7 @@ build: ## build bin/quorumcron, stamped with version and commit
 
 .PHONY: test
 test: ## run all tests, those with real processes too
-	go test -p 1 ./...
+	go test -p 1 -timeout 30m ./...
 
 .PHONY: quick
 quick: ## run the tests that take seconds, those that kill whole clusters left out

@@ -134,7 +134,7 @@ func TestTableRowsHaveReasons(t *testing.T) {
 // TestReadmeCommandIsWhatCIRuns keeps the command that README gives, `make test` and CI the same.
 func TestReadmeCommandIsWhatCIRuns(t *testing.T) {
 	t.Parallel()
-	const command = "go test -p 1 ./..."
+	const command = "go test -p 1 -timeout 30m ./..."
 	root := moduleRoot(t)
 	for file, line := range map[string]string{"README.md": "\n" + command + "\n", "Makefile": "\t" + command + "\n", ".ci/run": "step " + command + "\n"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
