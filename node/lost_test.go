@@ -37,6 +37,7 @@ func TestLostAssignmentIsFoundThoughTheNextOneArrives(t *testing.T) {
 		b := newBubble(t)
 		defer b.close()
 		b.join("a")
+		b.ready() // it is the dispatcher: one that has missed what it published itself finds out at once
 		m := b.join("b", func(c *Config) { c.Labels = map[string]string{"zone": "eu", "disk": "ssd"} })
 		b.ready()
 		time.Sleep(5 * time.Second)
