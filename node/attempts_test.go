@@ -170,9 +170,11 @@ func attemptWhoseEndIsRefused(t *testing.T, others bool, which ...int64) {
 			t.Fatal("no Finish was refused: the test proves nothing")
 		}
 		b.settled(job)
-		run := b.run(job, time.Second, "two attempts", func(r scheduler.Run) bool { return len(r.Attempts) == 2 })
-		if first := run.Attempts[0]; first.Verdict != scheduler.Lost || first.Reason != scheduler.ReasonMemberLost {
-			t.Errorf("attempt 1 is %s(%s), want LOST(member lost): it was started", first.Verdict, first.Reason)
+		run := b.run(job, time.Second, "one attempt more than were lost", func(r scheduler.Run) bool { return len(r.Attempts) == len(which)+1 })
+		for _, a := range run.Attempts[:len(which)] {
+			if a.Verdict != scheduler.Lost || a.Reason != scheduler.ReasonMemberLost {
+				t.Errorf("attempt %d is %s(%s), want LOST(member lost): it was started", a.Number, a.Verdict, a.Reason)
+			}
 		}
 	})
 }
