@@ -159,8 +159,8 @@ func deck(b *bed) []card {
 	for _, point := range points {
 		cards = append(cards, card{point, atNode, func(d *dealer) breakage {
 			orders := []string{"kill", "hang 2s", "hang 6s", "leave"}
-			if point == "after-exec" || point == "after-exit" || point == "before-verdict" {
-				orders = orders[:3] // the supervisor does not leave, and code that has run a command does not forget it
+			if point == "after-exec" || point == "after-exit" {
+				orders = orders[:3] // the supervisor does not leave
 			}
 			order := orders[d.r.IntN(len(orders))]
 			return d.b.failPoint(d.node(), point, order, d.between(s, 4*s))

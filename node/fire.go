@@ -226,9 +226,6 @@ const recordPatience = 5 * time.Second
 // record writes the end of an attempt: Finish while the lock is there, else as a late result (rule 6). It
 // reports whether Finish was the way.
 func (n *Node) record(ctx context.Context, f firing, entry scheduler.Entry, finish store.Finish) (finished bool) {
-	if failPoint("before-verdict") {
-		return false
-	}
 	spooled := n.spoolLater(finish, recordPatience)
 	recorded, late, err := n.end(ctx, finish)
 	if kept := spooled(err == nil); err != nil {
@@ -260,6 +257,9 @@ func (n *Node) record(ctx context.Context, f firing, entry scheduler.Entry, fini
 
 // end writes the end of an attempt, whichever way is open. It tries until it is known, or ctx ends.
 func (n *Node) end(ctx context.Context, finish store.Finish) (recorded bool, late store.LateOutcome, err error) {
+	if failPoint("before-verdict") {
+		return false, late, errors.New("given up by a test build")
+	}
 	for {
 		if recorded, err = n.store.Finish(ctx, finish); err != nil || recorded {
 			return recorded, late, err

@@ -143,9 +143,13 @@ func (h *History) calls(job string, changes []Change, log *written) (calls []cal
 		calls = append(calls, k)
 	}
 	edits := slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.Result == Failed || c.Op == Trigger || c.Op == Cancel })
-	for _, c := range edits { // those that are known take their place first
-		if c.Result == OK {
-			place(c)
+	// Those that are known take their place first, and before all those whose reply names what they wrote:
+	// one that wrote nothing must not take the place of a later one.
+	for _, named := range []bool{true, false} {
+		for _, c := range edits {
+			if c.Result == OK && (c.Revision != 0) == named {
+				place(c)
+			}
 		}
 	}
 	for _, c := range edits {

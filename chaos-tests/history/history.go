@@ -119,6 +119,8 @@ type Run struct {
 	EndTime   time.Time `json:"endTime"`
 	ExitCode  *int      `json:"exitCode"`
 	Attempts  []Attempt `json:"attempts"`
+	// Shortened says that etcd was nearly full: members of attempts before the last are left out.
+	Shortened bool `json:"shortened"`
 	// Generation is of the definition that it was granted under.
 	Generation int64 `json:"generation,string"`
 }

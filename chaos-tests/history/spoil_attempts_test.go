@@ -87,6 +87,7 @@ func attemptDefects() []defect {
 			rewrite(events(h, "locks/")[0], new(storedv1.Lock), func(k *storedv1.Lock) { k.Member = "n3" })
 		})},
 		{"C07", "a record that names another node", "", spoilt(func(h *history.History) { h.Runs[2].Attempts[0].Member = "n3" })},
+		{"C07", "a record that names no node", "", spoilt(func(h *history.History) { h.Runs[2].Attempts[0].Member = "" })},
 		{"C07", "a node that the selector leaves out", "", with(briefly(history.Spec{Period: 1e9, End: at(6), Kept: 10, Selector: map[string]string{"zone": "b"}}, nil),
 			func(h *history.History) {
 				h.Members = []history.Member{{Name: "n1", Labels: map[string]string{"zone": "a"}}}
@@ -179,6 +180,7 @@ func attemptLookalikes() []lookalike {
 		})},
 		{"C06", "one had stood still with its machine", frozen},
 		{"C07", "the second attempt runs elsewhere", lost("retry")},
+		{"C07", "a record in short form", spoilt(func(h *history.History) { h.Runs[2].Attempts[0].Member, h.Runs[2].Shortened = "", true })},
 		{"C08", "a stale effect is refused", frozen},
 		{"C08", "the answer to an effect was lost with its command", with(brief(nil), func(h *history.History) {
 			h.Lines = dropOf(h.Lines, func(l history.Line) bool { return l.Event == history.Done && l.Nonce == "c3" })

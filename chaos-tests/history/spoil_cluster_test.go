@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorumcron/quorumcron/chaos-tests/history"
@@ -71,6 +72,25 @@ func apiLookalikes() []lookalike {
 			again := history.Change{Op: history.Pause, Job: "edited", Invoked: at(9), Returned: at(9.1), Result: history.OK, Generation: 2}
 			i := slices.IndexFunc(h.Changes, func(c history.Change) bool { return c.Op == history.Resume })
 			h.Changes = slices.Insert(h.Changes, i, again)
+		})},
+		{"C14", "calls that change nothing, long before those that do, while a clock was far off", spoilt(func(h *history.History) {
+			f := befell(history.ClockOffset, "n1", 30, 31)
+			f.Skew = time.Hour
+			h.Faults = append(h.Faults, f)
+			written := slices.DeleteFunc(events(h, "jobs/"), func(e *history.EtcdEvent) bool { return !strings.HasSuffix(e.Key, "/edited") })
+			edits := 0
+			for i, c := range h.Changes {
+				if c.Job == "edited" && c.Op != history.Trigger && c.Op != history.Cancel && edits < len(written) {
+					h.Changes[i].Revision = written[edits].Revision
+					edits++
+				}
+			}
+			idle := func(op string, s float64) history.Change {
+				return history.Change{Op: op, Job: "edited", Invoked: at(s), Returned: at(s + 0.1), Result: history.OK}
+			}
+			h.Changes = slices.Insert(h.Changes, 3, idle(history.Resume, 1.5), idle(history.Resume, 2.5))
+			i := slices.IndexFunc(h.Changes, func(c history.Change) bool { return c.Job == "edited" && c.Op == history.Resume && c.Revision != 0 })
+			h.Changes = slices.Insert(h.Changes, i, idle(history.Pause, 9))
 		})},
 		{"C18", "a node whose clock is ahead", spoilt(func(h *history.History) {
 			f := befell(history.ClockOffset, "n1", 3, 3.5)
