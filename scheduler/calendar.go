@@ -52,8 +52,10 @@ const (
 	MaxExclude             = 16   // calendars that a job names
 	MaxCalendarDescription = 1024 // bytes
 	MaxCalendarBytes       = 32 << 10
-	// MaxCalendarVersions bounds how often a calendar can be changed within CalendarMemory.
+	// MaxCalendarVersions and MaxCalendarHistory (bytes, of all versions together) bound how often a calendar
+	// can be changed within CalendarMemory.
 	MaxCalendarVersions = 24
+	MaxCalendarHistory  = 64 << 10
 	// CalendarMemory is how long a version is kept after another has replaced it: instants that are decided
 	// late, or together with later ones (ExcludedAfter), are judged by the version in force at them.
 	CalendarMemory = 24 * time.Hour
@@ -86,14 +88,19 @@ func (c Calendar) Validate() []FieldError {
 	if _, err := cron.CompileCalendar(spec); err != nil {
 		k.cronErrors("", err)
 	}
+	if size := sizeOf(spec); size > MaxCalendarBytes {
+		k.wrong("dates", strconv.Itoa(size), fmt.Sprintf("has %d bytes, more than %d", size, MaxCalendarBytes), "use several calendars")
+	}
+	return k.found
+}
+
+// sizeOf is the text of a calendar, in bytes; its hours are few.
+func sizeOf(spec cron.CalendarSpec) int {
 	size := len(spec.TimeZone)
 	for _, text := range slices.Concat(spec.Dates, spec.Weekdays) {
 		size += len(text)
 	}
-	if size > MaxCalendarBytes {
-		k.wrong("dates", strconv.Itoa(size), fmt.Sprintf("has %d bytes, more than %d", size, MaxCalendarBytes), "use several calendars")
-	}
-	return k.found
+	return size
 }
 
 // cronErrors takes in what package cron says, with the fields below a prefix.
@@ -158,9 +165,13 @@ func (c Calendar) Amended(want Calendar, at time.Time) (Calendar, error) {
 	for len(next.Versions) > 1 && !next.Versions[1].Since.After(at.Add(-CalendarMemory)) {
 		next.Versions = next.Versions[1:]
 	}
-	if len(next.Versions) > MaxCalendarVersions {
+	history := 0
+	for _, v := range next.Versions {
+		history += sizeOf(v.Excludes)
+	}
+	if len(next.Versions) > MaxCalendarVersions || history > MaxCalendarHistory {
 		return c, fmt.Errorf("%w: calendar %s has been changed %d times within %s, and instants of that time may still have to be judged; change it again after %s",
-			ErrExhausted, c.Name, MaxCalendarVersions-1, CalendarMemory, next.Versions[1].Since.Add(CalendarMemory).Format(time.RFC3339))
+			ErrExhausted, c.Name, len(next.Versions)-2, CalendarMemory, next.Versions[1].Since.Add(CalendarMemory).Format(time.RFC3339))
 	}
 	return next, nil
 }

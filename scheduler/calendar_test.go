@@ -177,6 +177,33 @@ func TestASearchThroughWhatIsExcludedEnds(t *testing.T) {
 	}
 }
 
+// TestFormerVersionsOfACalendarAreBounded: every member holds all of them.
+func TestFormerVersionsOfACalendarAreBounded(t *testing.T) {
+	t.Parallel()
+	many := func(year int) Calendar {
+		var dates []string
+		for day := range 1000 {
+			dates = append(dates, time.Date(year, 1, 1+day, 0, 0, 0, 0, time.UTC).Format("2006-01-02"))
+		}
+		return NewCalendar(CalendarName{"default", "c"}, "", cron.CalendarSpec{Dates: dates})
+	}
+	c := Calendar{}
+	for i := range MaxCalendarVersions {
+		next, err := c.Amended(many(2026+i), epoch.Add(time.Duration(i)*time.Minute))
+		if err != nil {
+			if !errors.Is(err, ErrExhausted) || i < 2 {
+				t.Errorf("change %d: %v, want a few changes and then ErrExhausted", i, err)
+			}
+			if _, err := c.Amended(many(2026+i), epoch.Add(25*time.Hour)); err != nil {
+				t.Errorf("a day later: %v", err)
+			}
+			return
+		}
+		c = next
+	}
+	t.Errorf("%d versions of 1,000 dates each are kept", len(c.Versions))
+}
+
 func TestAmendedCalendarsRememberWhatTheySaid(t *testing.T) {
 	t.Parallel()
 	say := func(c Calendar, from string, at time.Duration) Calendar {
