@@ -41,6 +41,12 @@ func TestTheWatchOfEtcdMissesNothing(t *testing.T) {
 	put(50)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	eventually(t, patience, "all noted before it is compacted", func() error {
+		if seen, head := first.Seen(), kv.head(ctx); seen < head {
+			return fmt.Errorf("seen up to %d of %d: %v", seen, head, first.Fault())
+		}
+		return nil
+	})
 	head := kv.compact(ctx)
 	put(50)
 	log := first.Stop(ctx)
