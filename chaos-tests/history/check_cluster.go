@@ -168,8 +168,10 @@ func (h *History) visible(j *Judgement) int {
 // sign is what must be seen of a fault.
 func sign(f Fault) string {
 	switch f.kind() {
-	case NodeKill, NodeFreeze, MachineFreeze, NodeTerm:
+	case NodeKill, NodeFreeze, MachineFreeze:
 		return f.Node + " missing from the members within 2 TTL + E"
+	case NodeTerm:
+		return f.Node + " not ready, with a reason, or missing from the members within 2 TTL + E"
 	case NoSpace:
 		return "not ready, with a reason that names the space"
 	case ClockOffset, ClockStep:
@@ -183,9 +185,12 @@ func (h *History) seen(f Fault, by time.Time) bool {
 	during := func(at time.Time) bool { return at.After(f.From) && !at.After(by.Add(time.Second)) }
 	switch f.kind() {
 	case NodeKill, NodeFreeze, MachineFreeze, NodeTerm:
-		return slices.ContainsFunc(h.Statuses, func(s Status) bool {
+		gone := slices.ContainsFunc(h.Statuses, func(s Status) bool {
 			return during(s.At) && len(s.Members) > 0 && !slices.ContainsFunc(s.Members, func(m MemberStatus) bool { return m.Name == f.Node })
 		})
+		if gone || f.kind() != NodeTerm { // one that drains for long is still a member, and says that it is not ready
+			return gone
+		}
 	case ClockOffset, ClockStep:
 		return slices.ContainsFunc(h.Samples, func(s Sample) bool {
 			trusted, ok := s.Metrics["quorumcron_clock_trusted"]

@@ -168,6 +168,16 @@ func clusterLookalikes() []lookalike {
 		{"C17", "cut off for less than its session lives", spoilt(func(h *history.History) {
 			h.Faults = append(h.Faults, history.Fault{ID: "F11", Kind: history.NodeCut, Node: "n3", From: at(6), To: at(7), Proof: "3 requests fell"})
 		})},
+		{"C17", "a node that drains for long, and says so", spoilt(func(h *history.History) {
+			h.Faults = append(h.Faults, history.Fault{ID: "F05", Kind: history.NodeTerm, Node: "n3", From: at(6), To: at(16), Proof: "ended by itself"})
+			h.Samples = append(h.Samples, history.Sample{At: at(8), Node: "n3", Readyz: "draining"})
+			for i, s := range h.Statuses {
+				if !slices.ContainsFunc(s.Members, func(m history.MemberStatus) bool { return m.Name == "n3" }) {
+					h.Statuses[i].Members = append(s.Members, history.MemberStatus{Name: "n3"})
+				}
+			}
+			h.Phases[2].From = at(17)
+		})},
 		{"C17", "cut off from one member of etcd alone", spoilt(func(h *history.History) {
 			h.Faults = append(h.Faults, history.Fault{ID: "F17", Kind: history.NodeHalfCut, Node: "n3", From: at(6), To: at(16), Proof: "30 replies held"})
 			h.Phases[2].From = at(17)
