@@ -36,6 +36,11 @@ const (
 // TestMixedFaults is the run. One that showed nothing, because etcd's disk was too slow or a fault did not take
 // hold, is repeated once.
 func TestMixedFaults(t *testing.T) {
+	if *mixedKeep != "" { // a folder that cannot be made is told before the run, not after it
+		if err := os.MkdirAll(*mixedKeep, 0o755); err != nil {
+			t.Fatalf("-keep: %v", err)
+		}
+	}
 	names := strings.FieldsFunc(*mixedFaults, func(r rune) bool { return r == ',' })
 	for _, lasts := range []time.Duration{*mixedFor, shortest} {
 		verdict := history.Invalid // of a run that was given up

@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"slices"
+	"time"
 
 	"github.com/quorumcron/quorumcron/chaos-tests/history"
 	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
@@ -48,6 +49,7 @@ func recordDefects() []defect {
 			h.Jobs[0].Counters[0].Count--
 		})},
 		{"C10", "a record that etcd holds and the API does not show", "", spoilt(func(h *history.History) { h.Runs = h.Runs[1:] })},
+		{"C11", "created long after the reply", "", with(brief(nil), func(h *history.History) { h.Jobs[0].Created = at(1.7) })},
 		{"C11", "a job that is not in the list", "", with(brief(nil), func(h *history.History) { h.Jobs, h.Etcd = nil, nil; h.Runs = nil })},
 	}
 }
@@ -70,6 +72,11 @@ func recordLookalikes() []lookalike {
 		{"C11", "an end that is shown as counted, and not folded yet", with(brief(nil), func(h *history.History) {
 			all := events(h, "state/")
 			h.Etcd.Events = slices.DeleteFunc(h.Etcd.Events, func(e history.EtcdEvent) bool { return e.Revision == all[len(all)-1].Revision })
+		})},
+		{"C11", "created after the reply, by a clock that was made to drift", with(brief(nil), func(h *history.History) {
+			drift := befell(history.ClockDrift, "n1", 0, 9)
+			drift.Skew = 400 * time.Millisecond
+			h.Faults, h.Jobs[0].Created = []history.Fault{drift}, at(1.7)
 		})},
 		{"C11", "a trigger of which nobody knows whether it was taken", with(brief(nil), func(h *history.History) {
 			h.Changes = append(h.Changes, history.Change{Op: history.Trigger, Job: "one", Invoked: at(2), Returned: at(2.1), Result: history.Unknown})
