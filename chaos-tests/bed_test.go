@@ -32,8 +32,6 @@ type bed struct {
 	users    map[string]*grpc.ClientConn  // by node, through its front
 	watch    *collect.Watch               // everything that is written to etcd, past all proxies
 	program  string                       // the test build
-	receiver string                       // where commands send their effects
-	effects  string                       // what it wrote
 	disk     string                       // the small one that n3 has its data on; "" where none can be mounted
 }
 
@@ -84,8 +82,7 @@ func newBed(t *testing.T, settings map[string]any) *bed {
 	if b.watch, err = collect.Start(t.Context(), strings.Split(b.endpoints(), ","), prefix); err != nil {
 		t.Fatal(err)
 	}
-	b.receiver, b.effects = freeAddress(t), filepath.Join(c.dir, "receiver.log-of-effects")
-	startProcess(t, c.dir, "receiver", nil, programs.receiver, "-listen", b.receiver, "-log", b.effects)
+	b.receive()
 	for _, name := range []string{"n1", "n2", "n3"} {
 		n := b.addNode(name)
 		b.nodes = append(b.nodes, n)
@@ -115,7 +112,7 @@ func (b *bed) addNode(name string) *node {
 		c: b.cluster, name: name, dataDir: filepath.Join(b.dir, name), grpc: freeAddress(b.t), http: freeAddress(b.t),
 		etcd: strings.Join(endpoints, ","), program: b.program, flags: []string{"--label", "zone=" + zoneOf(name), "--drain-timeout", "10s"},
 	}
-	n.env = []string{"CHAOS_FOLDER=" + n.reach(), "WITNESS_RECEIVER=" + b.receiver}
+	n.env = []string{"CHAOS_FOLDER=" + n.reach()}
 	if err := os.Mkdir(n.reach(), 0o700); err != nil {
 		b.t.Fatal(err)
 	}

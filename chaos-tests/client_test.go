@@ -225,7 +225,7 @@ func (c *cluster) settle(within time.Duration) history.History {
 		time.Sleep(200 * time.Millisecond)
 	}
 	h := history.History{Plans: c.plans, Jobs: c.jobs(), Runs: c.runs(), Faults: c.faults}
-	h.Lines, h.Etcd = c.lines(), c.written()
+	h.Lines, h.Etcd, h.Effects = c.lines(), c.written(), c.received()
 	return h
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -40,6 +41,40 @@ type cluster struct {
 	plans  []history.Plan
 	faults []history.Fault
 	log    *collect.Watch // of all that is written to etcd, once a job was applied
+
+	receiver, ledgers string // where commands send their effects, and what it wrote down; "" for nowhere
+}
+
+// receive starts the receiver that the commands of nodes started from now on send their effects to.
+func (c *cluster) receive() {
+	c.t.Helper()
+	c.receiver, c.ledgers = freeAddress(c.t), filepath.Join(c.dir, "receiver.log-of-effects")
+	startProcess(c.t, c.dir, "receiver", nil, programs.receiver, "-listen", c.receiver, "-log", c.ledgers)
+	eventually(c.t, patience, "the receiver answers", func() error {
+		conn, err := net.DialTimeout("tcp", c.receiver, time.Second)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+}
+
+// received are the effects that came there, by both ledgers.
+func (c *cluster) received() []history.Effect {
+	c.t.Helper()
+	if c.receiver == "" {
+		return nil
+	}
+	log, err := os.Open(c.ledgers)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer log.Close()
+	effects, err := history.ReadEffects(log)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return effects
 }
 
 // newCluster makes a place for a cluster. When the test ends nothing is left of it, and a process that
@@ -179,7 +214,11 @@ func (n *node) arguments(flags ...string) []string {
 
 // environment tells the witness, past the scheduler, where it is.
 func (n *node) environment() []string {
-	return append([]string{"WITNESS_LOG=" + n.effects(), "WITNESS_NODE=" + n.name}, n.env...)
+	env := []string{"WITNESS_LOG=" + n.effects(), "WITNESS_NODE=" + n.name}
+	if n.c.receiver != "" {
+		env = append(env, "WITNESS_RECEIVER="+n.c.receiver)
+	}
+	return append(env, n.env...)
 }
 
 func (n *node) effects() string { return filepath.Join(n.c.dir, n.name+".effects") }

@@ -66,38 +66,11 @@ func (b *bed) nodeFreeze(n *node, still time.Duration) breakage {
 
 // machineFreeze stops a node with its supervisor and its commands, as a machine that is suspended does.
 func (b *bed) machineFreeze(n *node, still time.Duration) breakage {
-	var pids []int
-	each := func(s syscall.Signal) error {
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, s) // one that has just ended is none to stop
-		}
-		return nil
-	}
+	m := &machine{n: n}
 	return breakage{
 		Fault: onNode("F04", history.MachineFreeze, n, "STOP of node, supervisor and commands for %s", still), lasts: still,
-		inject: func() error {
-			for before := -1; len(pids) != before; { // who is stopped has no more children
-				before, pids = len(pids), append([]int{n.cmd.Process.Pid}, below(n.cmd.Process.Pid)...)
-				if err := each(syscall.SIGSTOP); err != nil {
-					return err
-				}
-				time.Sleep(5 * time.Millisecond)
-			}
-			return nil
-		},
-		proof: func() string {
-			states := 0
-			for _, pid := range pids {
-				if stopped(pid) != "" {
-					states++
-				}
-			}
-			if len(pids) < 2 || stopped(pids[0]) == "" || stopped(pids[1]) == "" {
-				return ""
-			}
-			return fmt.Sprintf("%d of %d processes are in state T", states, len(pids))
-		},
-		heal: func() error { return each(syscall.SIGCONT) },
+		inject: m.sleep, proof: m.asleep,
+		heal: func() error { m.wake(); return nil },
 	}
 }
 

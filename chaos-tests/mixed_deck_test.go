@@ -39,13 +39,21 @@ type dealer struct {
 }
 
 // node draws one that is there, and that nothing strikes yet.
-func (d *dealer) node() *node {
+func (d *dealer) node() *node { return d.take(d.free()) }
+
+// free are the nodes that are there, and that nothing strikes yet.
+func (d *dealer) free() []*node {
 	var fit []*node
 	for _, n := range d.b.nodes {
 		if !d.away[n.name] && !d.took[n.name] {
 			fit = append(fit, n)
 		}
 	}
+	return fit
+}
+
+// take draws one of some.
+func (d *dealer) take(fit []*node) *node {
 	n := fit[d.r.IntN(len(fit))]
 	d.took[n.name] = true
 	return n
@@ -82,6 +90,12 @@ func (d *dealer) between(least, most time.Duration) time.Duration {
 	const step = 100 * time.Millisecond
 	return least + time.Duration(d.r.Int64N(int64((most-least)/step)+1))*step
 }
+
+// sleepCard takes longer than any other: a short run is not dealt it unless it is asked for.
+const (
+	sleepCard     = "machine-sleep"
+	sleepCardFrom = 8 * time.Minute
+)
 
 // deck has every kind once. A schedule goes through it in an order drawn from the seed, and then again.
 func deck(b *bed) []card {
@@ -156,6 +170,7 @@ func deck(b *bed) []card {
 			return d.b.diskFull(d.b.nodes[2], d.b.disk, d.between(3*s, 8*s))
 		}})
 	}
+	cards = append(cards, card{sleepCard, everywhere, func(d *dealer) breakage { return d.b.machineSleep(d.busy(sleepers)) }})
 	for _, point := range points {
 		cards = append(cards, card{point, atNode, func(d *dealer) breakage {
 			orders := []string{"kill", "hang 2s", "hang 6s", "leave"}

@@ -90,8 +90,8 @@ func (c *cluster) reported(kind, job string) error {
 	return fmt.Errorf("quarantined are %v", quarantined)
 }
 
-func only(lines []history.Line, wanted func(history.Line) bool) []history.Line {
-	var left []history.Line
+func only[T any](lines []T, wanted func(T) bool) []T {
+	var left []T
 	for _, l := range lines {
 		if wanted(l) {
 			left = append(left, l)

@@ -30,6 +30,10 @@ func TestWhatShowsNothingIsInconclusive(t *testing.T) {
 			h.Faults = append(h.Faults[:0:0], h.Faults...)
 			h.Faults = append(h.Faults, befell(history.Slow, "n1", 9, 9.5))
 		}), history.Needs{InFlight: 2}, "1 faults met an attempt in flight"},
+		{"no effect that the fence was needed for", frozen, history.Needs{Refused: 3}, "1 effects were refused for their token"},
+		{"a fence that its twin contradicts", with(frozen, func(h *history.History) {
+			accept(h, func(e history.Effect) bool { return e.Ledger == history.Plain && e.Token < e.Highest }, func(e *history.Effect) { e.Highest = e.Token })
+		}), history.Needs{Refused: 1}, "0 effects were refused for their token"},
 		{"effects that reached nobody", with(brief(nil), func(h *history.History) {
 			h.Lines[1].Event = history.Unsent
 		}), history.Needs{}, "1 effects of 10 reached no receiver"},

@@ -49,6 +49,9 @@ type Needs struct {
 	Required, InFaults int
 	// InFlight is how many faults of nodes must have met an attempt in flight there.
 	InFlight int
+	// Refused is how many effects the enforcing receiver must have refused for their token, which its twin
+	// took out of order: without one nobody has seen what the token is for.
+	Refused int
 	// Checks must have had something to look at.
 	Checks []string
 }
@@ -166,6 +169,10 @@ func (h *History) doubts(n Needs, j *Judgement) []string {
 	if j.InFlight < n.InFlight {
 		doubt("%d faults met an attempt in flight on their node, and %d are the least that shows anything", j.InFlight, n.InFlight)
 	}
+	if _, refused, disorder := h.judged(); min(refused, disorder) < n.Refused {
+		doubt("%d effects were refused for their token, and taken out of order by the twin that does not look at it: %d are the least that shows anything",
+			min(refused, disorder), n.Refused)
+	}
 	if sent, unsent := h.sent(); unsent*mostUnsent > sent {
 		doubt("%d effects of %d reached no receiver: its log shows too little", unsent, sent)
 	}
@@ -175,6 +182,23 @@ func (h *History) doubts(n Needs, j *Judgement) []string {
 		}
 	}
 	return all
+}
+
+// judged is how many effects the enforcing ledger accepted, and refused, and how many its twin took after
+// one with a higher token.
+func (h *History) judged() (accepted, refused, disorder int) {
+	for _, e := range h.Effects {
+		switch {
+		case e.Ledger == Plain && e.Token < e.Highest:
+			disorder++
+		case e.Ledger == Plain:
+		case e.Accepted:
+			accepted++
+		default:
+			refused++
+		}
+	}
+	return accepted, refused, disorder
 }
 
 // mostUnsent: of so many effects one may be lost on its way to the receiver, which no fault touches.

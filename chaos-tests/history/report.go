@@ -135,24 +135,46 @@ func (j *Judgement) overcome(h *History, f Fault) time.Duration {
 }
 
 func (h *History) reportEffects(row func(string, string, ...any), j *Judgement) {
-	accepted, refused, disorder := 0, 0, 0
-	for _, e := range h.Effects {
-		switch {
-		case e.Ledger == Plain && e.Token < e.Highest:
-			disorder++
-		case e.Ledger == Plain:
-		case e.Accepted:
-			accepted++
-		default:
-			refused++
-		}
-	}
+	accepted, refused, disorder := h.judged()
 	needed := "nobody needed the fence"
 	if disorder > 0 {
-		needed = fmt.Sprintf("its twin without a fence took %d of them out of order", disorder)
+		needed = fmt.Sprintf("its twin without a fence took %d out of order", disorder)
 	}
 	row("effects", "%d accepted, %d refused for their token; %s", accepted, refused, needed)
+	for _, s := range h.stale() {
+		row("", "%s", s)
+	}
 	row("overlap", "%s of commands beside each other where the promise leaves it open", j.Overlapped.Round(time.Millisecond))
+}
+
+// mostStale bounds how many attempts a report names whose effects came late.
+const mostStale = 8
+
+// stale names the attempts whose effects were refused: what users would have had to bear without a token.
+func (h *History) stale() []string {
+	var order []string // nonces, by their first refused effect
+	first, times := map[string]Effect{}, map[string]int{}
+	for _, e := range h.Effects {
+		if e.Ledger != Fenced || e.Accepted {
+			continue
+		}
+		if times[e.Nonce]++; times[e.Nonce] == 1 {
+			order, first[e.Nonce] = append(order, e.Nonce), e
+		}
+	}
+	var lines []string
+	for i, nonce := range order {
+		if i == mostStale {
+			return append(lines, fmt.Sprintf("… and %d more attempts", len(order)-i))
+		}
+		e := first[nonce]
+		name := e.Job + " (triggered)"
+		if _, due, ok := strings.Cut(e.Firing, "@"); ok {
+			name = e.Job + "@" + due
+		}
+		lines = append(lines, fmt.Sprintf("%s attempt %s: %d refused, token %d after %d", name, e.Attempt, times[nonce], e.Token, e.Highest))
+	}
+	return lines
 }
 
 func (h *History) reportRests(row func(string, string, ...any)) {
