@@ -275,10 +275,10 @@ func TestTimeoutEndsTheCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := shell(c.script)
-			a.Timeout = 300 * time.Millisecond
+			a.Timeout = 2 * time.Second // a slow machine needs a while to begin the script
 			r := b.execute(t, a)
 			checkEnding(t, r, ending{scheduler.TimedOut, "", c.code})
-			if !strings.Contains(r.Message, "longer than 300ms") {
+			if !strings.Contains(r.Message, "longer than 2s") {
 				t.Errorf("got message %q, want one that names the limit", r.Message)
 			}
 			if ran := r.Finished.Sub(r.Started); ran < a.Timeout {
@@ -326,7 +326,7 @@ func TestFirstCauseWins(t *testing.T) {
 	defer cancel(nil)
 	file := filepath.Join(t.TempDir(), "pids")
 	a := shell(`trap '' TERM; echo $$ > "$1"; while :; do sleep 0.05; done`, file)
-	a.Timeout = 1500 * time.Millisecond // passes after the cancel, before the KILL
+	a.Timeout = 2900 * time.Millisecond // passes after the cancel, before the KILL 3 s after it
 	result := b.begin(ctx, a, nil)
 	pids(t, file, 1)
 	cancel(ErrCanceled)

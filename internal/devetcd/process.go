@@ -14,9 +14,11 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // memberVariable is the environment variable that turns a test binary into an etcd member.
@@ -236,8 +238,27 @@ func (p *Process) end(sig os.Signal) error {
 	return err
 }
 
-// Freeze stops the process where it stands; Thaw lets it go on.
-func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+// Freeze stops the process where it stands, and returns when it stands: until all its threads have
+// taken the signal it still answers. Thaw lets it go on.
+func (p *Process) Freeze() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for p.running() && !p.stands() {
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// stands says whether all threads are stopped. A thread that ended meanwhile is no more in the way.
+func (p *Process) stands() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	return !slices.ContainsFunc(threads, func(path string) bool {
+		stat, err := os.ReadFile(path)
+		_, state, _ := strings.Cut(string(stat), ") ") // the name before it may hold anything
+		return err == nil && !strings.HasPrefix(state, "T")
+	})
+}
 
 // Thaw ends Freeze.
 func (p *Process) Thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
