@@ -223,16 +223,11 @@ func (n *node) environment() []string {
 
 func (n *node) effects() string { return filepath.Join(n.c.dir, n.name+".effects") }
 
-// die kills the node as kill -9 does, and notes that it is to blame for what is lost.
+// die kills the node for good as kill -9 does, and notes that it is to blame for what is lost.
 func (n *node) die() time.Time {
-	n.c.fault(n)
-	n.kill()
+	n.c.t.Helper()
+	n.c.strike(n.c.nodeKill(n, 0))
 	return time.Now()
-}
-
-// fault notes that something befalls a node.
-func (c *cluster) fault(n *node) {
-	c.faults = append(c.faults, history.Fault{Node: n.name, From: time.Now()})
 }
 
 // readiness is what /readyz says.

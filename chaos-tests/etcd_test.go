@@ -118,6 +118,16 @@ func (c *cluster) placeEtcd(members int) {
 func (e *etcd) start() {
 	e.t.Helper()
 	e.process = startProcess(e.t, e.dir, e.name, []string{"QUORUMCRON_TEST_ETCD_MEMBER=" + e.settings}, programs.etcd)
+	started := e.process
+	e.t.Cleanup(func() { // of what failed on a disk like that nothing can be said
+		if !e.t.Failed() || e.process != started {
+			return
+		}
+		if code, exported := httpGet("http://" + e.address + "/metrics"); code == http.StatusOK {
+			p99, _ := collect.FsyncP99("", exported)
+			e.t.Logf("99 of 100 fsyncs of %s took at most %s; beyond %s no test of real processes shows anything", e.name, p99, history.SlowestFsync)
+		}
+	})
 }
 
 // healthy waits until it has answered a linearizable read.

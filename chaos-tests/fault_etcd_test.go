@@ -40,15 +40,15 @@ func (b *bed) admin() *etcd {
 }
 
 // leads says whether a member says of itself that it leads.
-func (b *bed) leads(e *etcd) bool {
+func (c *cluster) leads(e *etcd) bool {
 	_, body := httpGet("http://" + e.address + "/metrics")
 	return strings.Contains(body, "\netcd_server_is_leader 1\n")
 }
 
 // othersLead says whether another member leads.
-func (b *bed) othersLead(e *etcd) bool {
-	for _, other := range b.etcds() {
-		if other != e && !other.ended() && stopped(other.cmd.Process.Pid) == "" && b.leads(other) {
+func (c *cluster) othersLead(e *etcd) bool {
+	for _, other := range c.etcds() {
+		if other != e && !other.ended() && stopped(other.cmd.Process.Pid) == "" && c.leads(other) {
 			return true
 		}
 	}
@@ -56,8 +56,8 @@ func (b *bed) othersLead(e *etcd) bool {
 }
 
 // memberKill kills a member of etcd, or tells it to end, and starts it again.
-func (b *bed) memberKill(e *etcd, s syscall.Signal, down time.Duration) breakage {
-	kind, role := history.EtcdKill, b.role(e)
+func (c *cluster) memberKill(e *etcd, s syscall.Signal, down time.Duration) breakage {
+	kind, role := history.EtcdKill, c.role(e)
 	if s == syscall.SIGTERM {
 		kind = history.EtcdTerm
 	}
@@ -70,7 +70,7 @@ func (b *bed) memberKill(e *etcd, s syscall.Signal, down time.Duration) breakage
 				return ""
 			case role == "follower":
 				return gone(e.process)
-			case !b.othersLead(e):
+			case !c.othersLead(e):
 				return ""
 			}
 			return gone(e.process) + "; another leads"
@@ -79,18 +79,28 @@ func (b *bed) memberKill(e *etcd, s syscall.Signal, down time.Duration) breakage
 	}
 }
 
+// etcdDown kills the only member of etcd; it is mended when etcd answers again.
+func (c *cluster) etcdDown() breakage {
+	return breakage{
+		Fault:  onMember("F07", history.EtcdKill, c.etcd, "KILL of the only member"),
+		inject: func() error { c.etcd.kill(); return nil },
+		proof:  func() string { return gone(c.etcd.process) },
+		heal:   func() error { c.etcd.start(); c.etcd.healthy(); return nil },
+	}
+}
+
 // role is what a member is when a fault is drawn; it may be something else when it comes.
-func (b *bed) role(e *etcd) string {
-	if b.leads(e) {
+func (c *cluster) role(e *etcd) string {
+	if c.leads(e) {
 		return "leader"
 	}
 	return "follower"
 }
 
 // memberFreeze stops a member of etcd for a while.
-func (b *bed) memberFreeze(e *etcd, still time.Duration) breakage {
+func (c *cluster) memberFreeze(e *etcd, still time.Duration) breakage {
 	return breakage{
-		Fault: onMember("F08", history.EtcdFreeze, e, "STOP of the %s for %s", b.role(e), still), lasts: still,
+		Fault: onMember("F08", history.EtcdFreeze, e, "STOP of the %s for %s", c.role(e), still), lasts: still,
 		inject: func() error { e.freeze(); return nil },
 		proof:  func() string { return stopped(e.cmd.Process.Pid) },
 		heal:   func() error { e.thaw(); return nil },

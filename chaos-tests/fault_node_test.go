@@ -14,9 +14,13 @@ import (
 
 // Faults of nodes: what signals, fail points and clocks do.
 
-func (b *bed) nodeKill(n *node, down time.Duration) breakage {
+func (c *cluster) nodeKill(n *node, down time.Duration) breakage {
+	back := fmt.Sprintf("back after %s", down)
+	if down == 0 {
+		back = "for good"
+	}
 	return breakage{
-		Fault: onNode("F01", history.NodeKill, n, "KILL, back after %s", down), lasts: down,
+		Fault: onNode("F01", history.NodeKill, n, "KILL, %s", back), lasts: down,
 		inject: func() error { n.kill(); return nil },
 		proof:  func() string { return gone(n.process) },
 		heal:   func() error { n.start(); return nil },
@@ -31,7 +35,7 @@ func gone(p *process) string {
 }
 
 // supervisorKill kills the process that runs a node's commands, and all of them with it.
-func (b *bed) supervisorKill(n *node) breakage {
+func (c *cluster) supervisorKill(n *node) breakage {
 	pid := 0
 	return breakage{
 		Fault: onNode("F02", history.SupervisorKill, n, "KILL of the supervisor"),
@@ -55,7 +59,7 @@ func (b *bed) supervisorKill(n *node) breakage {
 }
 
 // nodeFreeze stops a node's process; its supervisor and commands go on.
-func (b *bed) nodeFreeze(n *node, still time.Duration) breakage {
+func (c *cluster) nodeFreeze(n *node, still time.Duration) breakage {
 	return breakage{
 		Fault: onNode("F03", history.NodeFreeze, n, "STOP for %s", still), lasts: still,
 		inject: func() error { n.freeze(); return nil },
@@ -65,7 +69,7 @@ func (b *bed) nodeFreeze(n *node, still time.Duration) breakage {
 }
 
 // machineFreeze stops a node with its supervisor and its commands, as a machine that is suspended does.
-func (b *bed) machineFreeze(n *node, still time.Duration) breakage {
+func (c *cluster) machineFreeze(n *node, still time.Duration) breakage {
 	m := &machine{n: n}
 	return breakage{
 		Fault: onNode("F04", history.MachineFreeze, n, "STOP of node, supervisor and commands for %s", still), lasts: still,
@@ -75,7 +79,7 @@ func (b *bed) machineFreeze(n *node, still time.Duration) breakage {
 }
 
 // nodeTerm stops a node as an operator does, and starts it again.
-func (b *bed) nodeTerm(n *node, down time.Duration) breakage {
+func (c *cluster) nodeTerm(n *node, down time.Duration) breakage {
 	const most = 30 * time.Second // drain, and what must be killed
 	return breakage{
 		Fault: onNode("F05", history.NodeTerm, n, "TERM, back after %s", down), lasts: down, patient: most,
@@ -151,7 +155,7 @@ func (b *bed) clock(n *node, id, kind string, ahead time.Duration, rate float64,
 }
 
 // diskFull fills the disk that a node has its data on.
-func (b *bed) diskFull(n *node, disk string, lasts time.Duration) breakage {
+func (c *cluster) diskFull(n *node, disk string, lasts time.Duration) breakage {
 	return breakage{
 		Fault: onNode("F25", history.DiskFull, n, "filled for %s", lasts), lasts: lasts,
 		inject: func() error { return fillDisk(disk) },

@@ -27,31 +27,52 @@ const proofWithin = 10 * time.Second
 
 // suffer lets some breakages happen at a time, and puts them in the fault log. One that cannot be proved
 // or healed fails the test: what follows would not show what it says.
-func (b *bed) suffer(all ...breakage) {
-	b.t.Helper()
+func (c *cluster) suffer(all ...breakage) {
+	c.t.Helper()
 	for i := range all {
-		b.begin(&all[i])
+		c.begin(&all[i])
 	}
 	lasts := time.Duration(0)
 	for i := range all {
-		b.prove(&all[i])
+		c.prove(&all[i])
 		lasts = max(lasts, all[i].lasts)
 	}
 	time.Sleep(lasts)
 	for i := range all {
-		b.end(&all[i])
+		c.end(&all[i])
 	}
 }
 
-func (b *bed) begin(f *breakage) {
-	b.t.Helper()
+// strike lets one breakage happen, and puts it in the fault log as one that is never mended. The function
+// that it returns mends it.
+func (c *cluster) strike(f breakage) (mend func()) {
+	c.t.Helper()
+	c.begin(&f)
+	c.prove(&f)
+	i := len(c.faults)
+	c.faults = append(c.faults, f.Fault)
+	if f.Proof == "" {
+		c.t.Errorf("%s: nothing shows that it took hold", f.Fault)
+	}
+	c.t.Logf("%s  %s: %s", f.From.Format("15:04:05.0"), f.Fault, f.Proof)
+	return func() {
+		c.t.Helper()
+		if err := f.heal(); err != nil {
+			c.t.Errorf("%s: heal: %v", f.Fault, err)
+		}
+		c.faults[i].To = time.Now()
+	}
+}
+
+func (c *cluster) begin(f *breakage) {
+	c.t.Helper()
 	f.From = time.Now()
 	if err := f.inject(); err != nil {
-		b.t.Errorf("%s: inject: %v", f.Fault, err)
+		c.t.Errorf("%s: inject: %v", f.Fault, err)
 	}
 }
 
-func (b *bed) prove(f *breakage) {
+func (c *cluster) prove(f *breakage) {
 	for deadline := time.Now().Add(cmp.Or(f.patient, proofWithin)); f.Proof == "" && time.Now().Before(deadline); {
 		if f.Proof = f.proof(); f.Proof == "" {
 			time.Sleep(50 * time.Millisecond)
@@ -59,17 +80,17 @@ func (b *bed) prove(f *breakage) {
 	}
 }
 
-func (b *bed) end(f *breakage) {
-	b.t.Helper()
+func (c *cluster) end(f *breakage) {
+	c.t.Helper()
 	if f.Proof == "" {
-		b.t.Errorf("%s: nothing shows that it took hold", f.Fault)
+		c.t.Errorf("%s: nothing shows that it took hold", f.Fault)
 	}
 	if err := f.heal(); err != nil {
-		b.t.Errorf("%s: heal: %v", f.Fault, err)
+		c.t.Errorf("%s: heal: %v", f.Fault, err)
 	}
 	f.To = time.Now()
-	b.faults = append(b.faults, f.Fault)
-	b.t.Logf("%s %6.1fs  %s: %s", f.From.Format("15:04:05.0"), f.To.Sub(f.From).Seconds(), f.Fault, f.Proof)
+	c.faults = append(c.faults, f.Fault)
+	c.t.Logf("%s %6.1fs  %s: %s", f.From.Format("15:04:05.0"), f.To.Sub(f.From).Seconds(), f.Fault, f.Proof)
 }
 
 // recovers waits until all nodes but those left out do their work again, and notes it at the faults that

@@ -146,6 +146,17 @@ func (n *node) amid(name string) string {
 	return ""
 }
 
+// isAmid waits until the node is in the middle of a command of a job whose name begins so.
+func (n *node) isAmid(name string) {
+	n.c.t.Helper()
+	eventually(n.c.t, patience, n.name+" in the middle of a command of "+name, func() error {
+		if n.amid(name) == "" {
+			return errNotYet
+		}
+		return nil
+	})
+}
+
 // lately are the last lines that commands of the node wrote.
 func (n *node) lately() []history.Line {
 	const most = 32 << 10

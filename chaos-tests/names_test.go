@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestANameIsTakenOnce starts a second process with the name of a live node, and one with its folder.
@@ -17,7 +16,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 	name := &node{c: c, name: n.name, dataDir: filepath.Join(c.dir, "elsewhere"), grpc: freeAddress(t), http: freeAddress(t), etcd: n.etcd}
 	name.process = startProcess(t, c.dir, "second", name.environment(), programs.quorumcron, name.arguments()...)
 
-	if code := folder.exit(t, 5*time.Second); code != 4 {
+	if code := folder.exit(t, patience); code != 4 {
 		t.Errorf("a second process on one folder ended with exit code %d, want 4", code)
 	}
 	if said := tail(folder.log, 3); !strings.Contains(said, n.dataDir) || !strings.Contains(said, "in use") {

@@ -53,7 +53,7 @@ func runAll(m *testing.M) int {
 	programs.witness, programs.handlers = filepath.Join(built, "witness"), filepath.Join(built, "handlers")
 	programs.receiver = filepath.Join(built, "receiver")
 	go starter()
-	go leaveWhenTold(remove)
+	leaveWhenTold(remove)
 	return m.Run()
 }
 

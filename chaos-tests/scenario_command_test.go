@@ -28,12 +28,12 @@ func TestSA39_CommandThatCannotStartFailsAtOnceAndBlocksNothing(t *testing.T) {
 		}
 		return nil
 	})
-	c.noViolations(h.Check())
+	c.judged(h, history.Needs{Required: 5})
 	for _, r := range c.runs() {
 		if r.Job != "absent" {
 			continue
 		}
-		if r.Verdict != "FAILED" || r.Reason != "start error" || r.EndTime.Sub(r.Instant) > time.Second {
+		if r.Verdict != "FAILED" || r.Reason != "start error" || r.EndTime.Sub(r.Instant) > 2*time.Second {
 			t.Errorf("the firing of %s is %s(%s), %s after it was due", r.Instant, r.Verdict, r.Reason, r.EndTime.Sub(r.Instant))
 		}
 	}
@@ -57,15 +57,17 @@ func TestSA51_FullDiskCostsOutputAndNothingElse(t *testing.T) {
 	}
 	end := begin.Add(14 * time.Second)
 	c.apply(end, jobs...)
+	var loudJobs []map[string]any
 	for i := range 8 { // these have much to say
-		c.applyDocument(map[string]any{
+		loudJobs = append(loudJobs, map[string]any{
 			"name": fmt.Sprintf("loud-%d", i*i), "history": map[string]any{"limit": 100},
 			"run":      map[string]any{"command": map[string]any{"args": []string{"/bin/sh", "-c", "head -c 200000 /dev/zero | tr '\\0' x"}}},
 			"schedule": map[string]any{"cron": []string{"* * * * * *"}, "end": end.Format(time.RFC3339)},
 		})
 	}
+	c.applyDocument(loudJobs...)
 	sleepUntil(begin.Add(4*time.Second + 500*time.Millisecond))
-	fill(t, disk)
+	c.strike(c.diskFull(c.nodes[0], disk, 0))
 	full := time.Now()
 
 	// Its session is in etcd, so that it goes on with all it owns; what it cannot write is output.
@@ -76,7 +78,7 @@ func TestSA51_FullDiskCostsOutputAndNothingElse(t *testing.T) {
 	plain, runs := c.settle(foldAlone+onTime), c.runs()
 	plain.Jobs = slices.DeleteFunc(plain.Jobs, isLoud)
 	plain.Runs = slices.DeleteFunc(plain.Runs, func(r history.Run) bool { return strings.HasPrefix(r.Job, "loud") })
-	c.noViolations(plain.Check())
+	c.judged(plain, history.Needs{Required: 70, InFaults: 1})
 	c.noViolations(plain.Late(func(history.Line) time.Duration { return onTime }))
 	loud := 0
 	for _, r := range runs {
@@ -95,11 +97,3 @@ func TestSA51_FullDiskCostsOutputAndNothingElse(t *testing.T) {
 }
 
 func isLoud(j history.Job) bool { return strings.HasPrefix(j.Name, "loud") }
-
-// fill takes all the space there is on a disk.
-func fill(t *testing.T, disk string) {
-	t.Helper()
-	if err := fillDisk(disk); err != nil {
-		t.Fatal(err)
-	}
-}

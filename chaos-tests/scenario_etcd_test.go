@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestSA10_DispatcherThatDiesWhileEtcdsLeaderHangsIsReplaced(t *testing.T) {
 	sleepUntil(begin.Add(4*time.Second + 900*time.Millisecond))
 	leader := c.leader()
 	dispatcher := c.dispatcher()
-	leader.freeze()
+	thaw := c.strike(c.memberFreeze(leader, busyRecovery))
 	time.Sleep(time.Second)
 	died := dispatcher.die()
 	eventually(t, recovery+frozenLine, "another dispatcher", func() error {
@@ -53,8 +54,8 @@ func TestSA10_DispatcherThatDiesWhileEtcdsLeaderHangsIsReplaced(t *testing.T) {
 	t.Logf("another dispatcher %s after the death", time.Since(died).Round(10*time.Millisecond))
 
 	h := c.settle(busyRecovery)
-	leader.thaw()
-	c.noViolations(h.Check())
+	thaw()
+	c.judged(h, history.Needs{Required: 300, InFaults: 150})
 	c.noViolations(h.Late(func(history.Line) time.Duration { return recovery + frozenLine }))
 	if late := h.Lateness(func(l history.Line) bool { return l.Wall().After(died) }); late.N < 100 {
 		t.Errorf("%d starts after the death: too few to show anything", late.N)
@@ -82,16 +83,15 @@ func TestSA23_NodeAtAFrozenEtcdMemberDecidesNothingFromWhatItRemembers(t *testin
 		jobs = append(jobs, asked{name: fmt.Sprintf("j%02d", i), period: time.Second})
 	}
 	c.apply(begin.Add(20*time.Second), jobs...)
-	c.fault(c.nodes[0])
 	for i, frozen := range []time.Duration{700 * time.Millisecond, ttl + 2*time.Second} {
 		sleepUntil(begin.Add(time.Duration(3+4*i)*time.Second + 800*time.Millisecond))
-		follower.freeze()
+		thaw := c.strike(c.memberFreeze(follower, frozen))
 		time.Sleep(frozen)
-		follower.thaw()
+		thaw()
 	}
-	c.nodes[0].ready(recovery)
+	c.nodes[0].ready(patience)
 	h := c.settle(busyRecovery)
-	c.noViolations(h.Check())
+	c.judged(h, history.Needs{Required: 250, InFaults: 100})
 	nodes := map[string]int{}
 	for _, l := range h.Lines {
 		if l.Event == history.Start {
@@ -177,8 +177,11 @@ func TestSA26_TokensThatExpireCostNothing(t *testing.T) {
 		changed[i] = time.Now()
 	}
 	h := c.settle(foldAlone + onTime)
-	c.noViolations(h.Check())
-	c.noViolations(h.Late(func(history.Line) time.Duration { return time.Second }))
+	unwatched := slices.DeleteFunc(evidence(), func(check string) bool { return check == "C12" }) // etcd asks who watches
+	c.judged(h, history.Needs{Required: 150, Checks: unwatched})
+	if late := h.Lateness(func(history.Line) bool { return true }); late.P99 > time.Second {
+		t.Errorf("late, and nothing is wrong: %s", late)
+	}
 	codes := map[int64]int{}
 	for _, l := range h.Lines {
 		if l.Event == history.End && l.Job == changing.name {

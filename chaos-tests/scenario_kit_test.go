@@ -43,14 +43,18 @@ func (c *cluster) startNodeWith(name string, flags ...string) *node {
 	return n
 }
 
-// applyDocument hands in a job that history knows nothing of.
-func (c *cluster) applyDocument(document map[string]any) {
+// applyDocument hands in jobs that history knows nothing of.
+func (c *cluster) applyDocument(documents ...map[string]any) {
 	c.t.Helper()
-	text, err := json.Marshal(document)
-	if err != nil {
-		c.t.Fatal(err)
+	var all strings.Builder
+	for _, document := range documents {
+		text, err := json.Marshal(document)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		fmt.Fprintf(&all, "---\n%s\n", text)
 	}
-	c.mustRun(string(text), "job", "apply", "-f", "-")
+	c.mustRun(all.String(), "job", "apply", "-f", "-")
 }
 
 // verdicts are a job's counters, as "SKIPPED(overlap)".
