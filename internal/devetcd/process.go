@@ -2,6 +2,7 @@ package devetcd
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -255,8 +256,8 @@ func (p *Process) stands() bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 	return !slices.ContainsFunc(threads, func(path string) bool {
 		stat, err := os.ReadFile(path)
-		_, state, _ := strings.Cut(string(stat), ") ") // the name before it may hold anything
-		return err == nil && !strings.HasPrefix(state, "T")
+		state := stat[bytes.LastIndexByte(stat, ')')+1:] // the name before it may hold anything
+		return err == nil && !bytes.HasPrefix(state, []byte(" T"))
 	})
 }
 
