@@ -194,9 +194,18 @@ func (t *trial) ending(r Run, started bool) {
 		wrong("exit code 0", "%s SUCCEEDED, and its record has another exit code", r.Firing)
 	case r.Verdict == "FAILED" && r.Reason == "error" && !started && t.h.lostAt(r.Member, r.Instant, t.recordedAt(r.Firing, r.Attempt)) != nil:
 		// its supervisor died before the command had written a line
+	case r.Verdict == "CANCELED" && !started && t.nipped(r):
 	case r.Verdict != "" && r.Verdict != "LOST" && r.Reason != "start error" && !started:
 		wrong("a start", "%s is %s, and nothing started", r.Firing, r.Verdict)
 	}
+}
+
+// nipped says whether an attempt ended so soon after its grant that its command was killed before it had
+// written a line.
+func (t *trial) nipped(r Run) bool {
+	token, _ := strconv.ParseInt(r.Token, 10, 64)
+	granted, ended := t.lockOf(token), t.recordedAt(r.Firing, r.Attempt)
+	return granted != nil && !ended.IsZero() && ended.Sub(granted.at) < t.h.bounds().Calm
 }
 
 // keptSince is the instant from which on every run must have its record: so many newer ones are there

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/quorumcron/quorumcron/chaos-tests/history"
 	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
 )
@@ -31,6 +33,7 @@ func recordDefects() []defect {
 		})},
 		{"C10", "lost with a node that nothing befell", "", spoilt(func(h *history.History) { h.Faults[0].Node, h.Faults[0].Shown = "n3", "seen" })},
 		{"C10", "lost before anything befell its node", "C03", with(lost("retry"), func(h *history.History) { h.Faults[0].From = at(20) })},
+		{"C10", "cancelled long after its grant, and its command never began", "", canceledAfter(2.5)},
 		{"C11", "an instant that the counters forgot", "", with(brief(nil), func(h *history.History) { h.Jobs[0].Counters[0].Count-- })},
 		{"C11", "books that do not balance on the way", "", with(brief(nil), func(h *history.History) {
 			restate(h, "one", 3, false, func(s *storedv1.State) { s.Counters[0].Count++ })
@@ -54,6 +57,19 @@ func recordDefects() []defect {
 	}
 }
 
+// canceledAfter is a history whose last attempt was cancelled so long after its grant, and left no line.
+func canceledAfter(seconds float64) func() history.History {
+	return brief(map[int]second{5: func(r *recording, j *recordedJob) {
+		lines, effects := len(r.h.Lines), len(r.h.Effects)
+		r.begin(5.05, j, "n1", 5, "")
+		r.called(history.Change{Op: history.Cancel, Job: "one", Firing: j.running.Firing}, 5.05+seconds)
+		r.write()
+		r.remove(5.1+seconds, j.lock())
+		j.ended = r.record(5.1+seconds, j, storedv1.Verdict_VERDICT_CANCELED, storedv1.Reason_REASON_UNSPECIFIED, proto.Int32(143))
+		r.h.Lines, r.h.Effects = r.h.Lines[:lines], r.h.Effects[:effects]
+	}})
+}
+
 // recordLookalikes are right, though they look like what C10 and C11 are for.
 func recordLookalikes() []lookalike {
 	return []lookalike{
@@ -66,6 +82,7 @@ func recordLookalikes() []lookalike {
 			r.end(5.4, j, 137)
 			r.h.Lines = r.h.Lines[:len(r.h.Lines)-1]
 		}})},
+		{"C10", "cancelled so soon that its command had not written a line", canceledAfter(0.3)},
 		{"C11", "a paused job whose instants nobody has accounted yet", brief(map[int]second{
 			4: func(r *recording, j *recordedJob) { r.edit(3.5, j, history.Pause) }, 5: nothing,
 		})},
