@@ -110,31 +110,40 @@ func (o *devOptions) run(ctx context.Context, c *console) (err error) {
 	if err != nil {
 		return err
 	}
+	var members []*member // what a second signal ends; guarded by mu until they run
+	var mu sync.Mutex
+	// Listened to before there is anything on disk, so that it is tidied up whatever ends this.
+	draining, stop := onSignals(ctx, true, func(what string) { c.say("\n%s", what) }, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, m := range members {
+			m.node.Kill()
+		}
+	})
+	defer stop()
 	dir, tidy, err := o.folder()
 	if err != nil {
 		return err
 	}
 	defer tidy()
 	log := newLogger(c.err, c.errTerminal, o.level.Level)
-	etcd, err := devetcd.Start(ctx, devetcd.Config{Dir: filepath.Join(dir, "etcd"), Fsync: true, Logger: log})
-	if errors.Is(err, devetcd.ErrInUse) {
+	etcd, err := devetcd.Start(draining, devetcd.Config{Dir: filepath.Join(dir, "etcd"), Fsync: true, Logger: log})
+	switch {
+	case draining.Err() != nil && err != nil:
+		return nil
+	case errors.Is(err, devetcd.ErrInUse):
 		return failedWith(exitConflict, fmt.Errorf("--data-dir %s: another `quorumcron dev` uses it", dir))
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	defer etcd.Close()
-	members, err := o.open(etcd.Endpoint(), dir, log)
+	opened, err := o.open(etcd.Endpoint(), dir, log)
 	if err != nil {
 		return err
 	}
-	atOnce := func() {
-		for _, m := range members {
-			m.node.Kill()
-		}
-	}
-	draining, stop := onSignals(ctx, func(what string) { c.say("\n%s", what) }, atOnce)
-	defer stop()
+	mu.Lock()
+	members = opened
+	mu.Unlock()
 	life, end := context.WithCancelCause(draining)
 	defer end(nil)
 

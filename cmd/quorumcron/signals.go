@@ -7,28 +7,49 @@ import (
 	"syscall"
 )
 
-// onSignals returns a context that ends with the first SIGTERM or SIGINT, and calls atOnce at the
-// second. say is told what happens. stop ends the listening and waits for its goroutine.
-func onSignals(ctx context.Context, say func(string), atOnce func()) (draining context.Context, stop func()) {
+// onSignals returns a context that ends with the first signal that asks for an end, and calls atOnce at the
+// second: SIGTERM, SIGINT, and SIGHUP, which a terminal sends when it is closed (nohup has it ignored). say is told
+// what happens. stop ends the listening and waits for its goroutine.
+//
+// That nobody reads the output any more would kill the process by SIGPIPE. It is a reason to drain if shown, for a
+// program whose output is what it is run for; a node goes on without a reader of its logs.
+func onSignals(ctx context.Context, shown bool, say func(string), atOnce func()) (draining context.Context, stop func()) {
 	draining, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2) // the runtime drops what finds no room; two are all that matter
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	broken := make(chan os.Signal, 1) // not ignored: commands would inherit that
+	signal.Notify(broken, syscall.SIGPIPE)
 	done := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for seen := 0; ; seen++ {
+		pipe := broken
+		if !shown {
+			pipe = nil
+		}
+		asked := false
+		ask := func(why string) {
+			if asked {
+				say("ending at once")
+				atOnce()
+				return
+			}
+			asked = true
+			say("draining after " + why + "; a second signal ends at once")
+			cancel()
+		}
+		for {
 			select {
 			case <-done:
 				return
 			case s := <-signals:
-				if seen == 0 {
-					say("draining after " + signalName(s) + "; a second one ends at once")
-					cancel()
-					continue
-				}
-				say("ending at once")
-				atOnce()
+				ask(signalName(s))
+			case <-pipe:
+				pipe = nil // each further line is another one
+				ask("the end of who read the output")
 			}
 		}
 	}()
@@ -42,8 +63,11 @@ func onSignals(ctx context.Context, say func(string), atOnce func()) (draining c
 
 // signalName is what people call it.
 func signalName(s os.Signal) string {
-	if s == syscall.SIGTERM {
+	switch s {
+	case syscall.SIGTERM:
 		return "SIGTERM"
+	case syscall.SIGHUP:
+		return "SIGHUP"
 	}
 	return "SIGINT"
 }

@@ -41,7 +41,7 @@ func newStart(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "start", Short: "Run one node of a cluster", Args: exactly(),
 		Long: "Run one node of a cluster, on an etcd cluster of your own. While etcd is away the node waits, says so,\n" +
-			"and is not ready. SIGTERM and SIGINT drain it: its shards go to other nodes and its runs end within\n" +
+			"and is not ready. SIGTERM, SIGINT and SIGHUP drain it: its shards go to other nodes and its runs end within\n" +
 			"--drain-timeout; a second signal ends it at once. Logs go to stderr, as JSON if that is no terminal.\n\n" +
 			"Every flag can be set by the environment variable named beside it; the flag comes first. The password\n" +
 			"for etcd comes from QUORUMCRON_ETCD_PASSWORD or a file, never from a flag.",
@@ -214,7 +214,7 @@ func (o *startOptions) run(ctx context.Context, c *console) error {
 	}
 	c.say("quorumcron %s · %s · gRPC %s · HTTP http://%s · etcd %s%s", thisBuild().Version, o.name, m.grpc.Addr(), m.http.Addr(),
 		strings.Join(o.endpoints, ","), o.prefix)
-	draining, stop := onSignals(ctx, func(what string) { log.Info(what) }, m.node.Kill)
+	draining, stop := onSignals(ctx, false, func(what string) { log.Info(what) }, m.node.Kill)
 	defer stop()
 	return memberError(m.run(draining))
 }
