@@ -11,7 +11,10 @@ import (
 //
 // A host name other than localhost counts as reachable even if it resolves to loopback today.
 func CheckListen(flag, address string, insecure bool) error {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	if err != nil {
 		return fmt.Errorf("%s %q: %w; write host:port, such as 127.0.0.1:7460", flag, address, err)
 	}

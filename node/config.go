@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,12 +22,13 @@ type Config struct {
 	// Client reaches the etcd cluster. The caller makes it with election.Dial and closes it after
 	// Run has returned.
 	Client *clientv3.Client
-	// Prefix is the part of etcd's key space the cluster lives in; default "/quorumcron/".
+	// Prefix is the part of etcd's key space the cluster lives in: it ends with '/'; default "/quorumcron/".
 	Prefix string
 	// DataDir holds the member's lock, incarnation, output files and spool. Without one there are
 	// no command jobs, no output files, and results do not survive the process.
 	DataDir string
 
+	// Labels are what jobs select members by; their keys and values are those that a selector can have.
 	Labels      map[string]string
 	GRPCAddress string // advertised to the other members; "" when this member serves no API
 	HTTPAddress string
@@ -36,7 +39,8 @@ type Config struct {
 	SessionTTL time.Duration
 	// Grace is how long past the TTL a running attempt may go on: default 5 s, 4 s to 60 s.
 	Grace time.Duration
-	// DrainTimeout is how long a stop waits for running attempts; default 30 s.
+	// DrainTimeout is how long a stop waits for running attempts: default 30 s, at most an hour; less than
+	// zero waits for none, and has them end at once.
 	DrainTimeout time.Duration
 	// Capacity bounds the command attempts in flight here, default 256; HandlerCapacity the handler
 	// attempts, default 10,000.
@@ -53,7 +57,8 @@ type Config struct {
 	Clock func() scheduler.Reading
 	// Logger receives what an operator wants to read; nil discards.
 	Logger *slog.Logger
-	// Metrics receives the node's collectors; nil means they are kept but not exported.
+	// Metrics receives the node's collectors, and keeps them after Run has returned; nil means they are kept
+	// but not exported. Each Node needs one of its own, or with a label of its own by WrapRegistererWith.
 	Metrics prometheus.Registerer
 }
 
@@ -88,6 +93,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = 30 * time.Second
 	}
+	c.DrainTimeout = max(c.DrainTimeout, 0)
+	c.Labels = maps.Clone(c.Labels) // the caller's may change
 	if c.Capacity == 0 {
 		c.Capacity = 256
 	}
@@ -111,8 +118,14 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Grace < 4*time.Second || c.Grace > time.Minute {
 		refuse("grace %s: must be from 4s (an attempt is told to stop 3 s before it is killed) to 60s", c.Grace)
 	}
-	if c.DrainTimeout < 0 || c.DrainTimeout > time.Hour {
-		refuse("drain timeout %s: must be from 0s to 1h", c.DrainTimeout)
+	if !strings.HasSuffix(c.Prefix, "/") {
+		refuse("prefix %q: must end with '/', or it would be the beginning of others'", c.Prefix)
+	}
+	for _, wrong := range scheduler.CheckLabels("labels", c.Labels) {
+		errs = append(errs, wrong)
+	}
+	if c.DrainTimeout > time.Hour {
+		refuse("drain timeout %s: must be at most 1h", c.DrainTimeout)
 	}
 	if c.Capacity < 1 || c.Capacity > 100_000 {
 		refuse("capacity %d: must be from 1 to 100000", c.Capacity)

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +26,7 @@ type metrics struct {
 	isDispatcher   prometheus.Gauge
 }
 
-func newMetrics(n *Node, registry prometheus.Registerer) *metrics {
+func newMetrics(n *Node, registry prometheus.Registerer) (*metrics, error) {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "quorumcron_" + name, Help: help})
 	}
@@ -55,16 +57,35 @@ func newMetrics(n *Node, registry prometheus.Registerer) *metrics {
 			Name: "quorumcron_is_dispatcher", Help: "1 while this member is the dispatcher.",
 		}),
 	}
-	if registry != nil {
-		registry.MustRegister(m.decisions, m.firings, m.startLag, m.runDuration, m.running, m.publications,
-			m.resultsDropped, m.eventsLost, m.resyncs, m.quarantined, m.isDispatcher, n.space,
-			gauge("shards_owned", "Shards of all pools owned by this member.", func() float64 { return float64(n.shardsOwned.Load()) }),
-			gauge("clock_trusted", "1 while the member plans by its clock.", func() float64 { return truth(n.trusted.Load()) }),
-			gauge("store_groups", "Transactions sent by the packer.", func() float64 { return float64(n.store.Stats().Groups) }),
-			gauge("store_operations", "Operations in them.", func() float64 { return float64(n.store.Stats().Operations) }),
-		)
+	if registry == nil {
+		return m, nil
 	}
-	return m
+	return m, register(registry, m.decisions, m.firings, m.startLag, m.runDuration, m.running, m.publications,
+		m.resultsDropped, m.eventsLost, m.resyncs, m.quarantined, m.isDispatcher, n.space,
+		gauge("shards_owned", "Shards of all pools owned by this member.", func() float64 { return float64(n.shardsOwned.Load()) }),
+		gauge("clock_trusted", "1 while the member plans by its clock.", func() float64 { return truth(n.trusted.Load()) }),
+		gauge("store_groups", "Transactions sent by the packer.", func() float64 { return float64(n.store.Stats().Groups) }),
+		gauge("store_operations", "Operations in them.", func() float64 { return float64(n.store.Stats().Operations) }),
+	)
+}
+
+// register registers all collectors or none: a second node in a program is a mistake to be told, not a panic.
+func register(registry prometheus.Registerer, collectors ...prometheus.Collector) error {
+	for i, c := range collectors {
+		err := registry.Register(c)
+		if err == nil {
+			continue
+		}
+		for _, registered := range collectors[:i] {
+			registry.Unregister(registered)
+		}
+		if _, twice := errors.AsType[prometheus.AlreadyRegisteredError](err); twice {
+			return errors.New("metrics: another node has been registered here, and its collectors stay: give each node a registry " +
+				"of its own, or a label by prometheus.WrapRegistererWith")
+		}
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
 }
 
 func gauge(name, help string, value func() float64) prometheus.Collector {

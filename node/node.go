@@ -102,18 +102,23 @@ func New(cfg Config) (*Node, error) {
 		dispatching: newDispatcher(), marksWanted: make(chan struct{}, 1), killed: killed, kill: sync.OnceFunc(func() { close(killed) }),
 		view: newView(), space: newSpace(), handlers: map[string]Handler{},
 	}
-	n.metrics = newMetrics(n, cfg.Metrics)
+	if n.metrics, err = newMetrics(n, cfg.Metrics); err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
 	return n, nil
 }
 
 // Handle registers a function under a name that handler jobs can use. It must be called before Run;
-// a second registration of a name, or a late one, panics, for it is a mistake of the program.
+// a second registration of a name, a late one, or a name that no job may have (scheduler.NamesHandler) panics,
+// for it is a mistake of the program.
 func (n *Node) Handle(name string, fn Handler) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case name == "" || fn == nil:
-		panic("node: Handle needs a name and a function")
+	case fn == nil:
+		panic("node: Handle needs a function")
+	case !scheduler.NamesHandler(name):
+		panic(fmt.Sprintf("node: Handle %q: no job can name it so: use 1 to %d letters, digits, '.', '_', '/' and '-'", name, scheduler.MaxLabelKeyBytes))
 	case n.used:
 		panic("node: Handle after Run")
 	case n.handlers[name] != nil:

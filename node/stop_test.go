@@ -95,6 +95,35 @@ func TestStopEndsTheWaitForAFormerProcess(t *testing.T) {
 	})
 }
 
+func TestStopWithoutADrainTimeEndsWhatRunsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		m := b.join("only", func(c *Config) { c.DrainTimeout = -1 })
+		b.ready()
+		job := b.apply(handlerJob("long", time.Hour, "slow", "20m"))
+		if _, err := m.Trigger(t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: "r"}); err != nil {
+			t.Fatal(err)
+		}
+		b.run(job, 5*time.Second, "running", running)
+		asked := time.Now()
+		m.stop()
+		if err := <-m.done; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(asked); took > 2*time.Second {
+			t.Errorf("it ended after %s, want at once", took)
+		}
+		m.end()
+		delete(b.members, "only")
+		b.join("next")
+		b.ready()
+		if r := b.run(job, 5*time.Second, "ended", func(r scheduler.Run) bool { return r.Last().Verdict != "" }); r.Last().Reason != scheduler.ReasonStopping {
+			t.Errorf("ended %s, want FAILED(node stopping)", r.Last().Outcome())
+		}
+	})
+}
+
 func TestDrainBeforeTheStartIsRefused(t *testing.T) {
 	t.Parallel()
 	etcd := memetcd.New(memetcd.Config{})

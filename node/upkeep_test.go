@@ -9,9 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/quorumcron/quorumcron/executor"
+	"github.com/quorumcron/quorumcron/internal/memetcd"
 	"github.com/quorumcron/quorumcron/scheduler"
 )
 
@@ -346,13 +348,70 @@ func TestSecondRunIsRefused(t *testing.T) {
 
 func TestConfigIsRefusedWithEverythingThatIsWrong(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{Name: "Not A Name", SessionTTL: time.Second, Grace: time.Second, Capacity: -1, Compact: time.Second, Commands: true})
+	_, err := New(Config{Name: "Not A Name", SessionTTL: time.Second, Grace: time.Second, Capacity: -1, Compact: time.Second, Commands: true,
+		Prefix: "/mine", Labels: map[string]string{"zone ": "eu"}, DrainTimeout: 2 * time.Hour})
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, field := range []string{"name", "client", "session TTL", "grace", "capacity", "compact", "commands"} {
+	for _, field := range []string{"name", "client", "session TTL", "grace", "capacity", "compact", "commands", "prefix", "labels.zone ", "drain timeout"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("error does not name %s: %v", field, err)
 		}
+	}
+}
+
+// TestASecondNodeOfARegistryIsRefused: a panic would take the embedding program with it.
+func TestASecondNodeOfARegistryIsRefused(t *testing.T) {
+	t.Parallel()
+	etcd := memetcd.New(memetcd.Config{})
+	defer etcd.Close()
+	registry := prometheus.NewRegistry()
+	labelled := func(name string) prometheus.Registerer {
+		return prometheus.WrapRegistererWith(prometheus.Labels{"node": name}, registry)
+	}
+	cfg := Config{Name: "one", Client: etcd.Client(t.Context()), Metrics: labelled("one")}
+	if _, err := New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	before := gathered(t, registry)
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "a registry of its own") {
+		t.Errorf("second node: %v, want it refused with a remedy", err)
+	}
+	if after := gathered(t, registry); after != before {
+		t.Errorf("%d families after the refusal, want %d as before", after, before)
+	}
+	cfg.Metrics = labelled("two")
+	if _, err := New(cfg); err != nil {
+		t.Errorf("a second node with a label: %v", err)
+	}
+}
+
+func gathered(t *testing.T, registry *prometheus.Registry) int {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(families)
+}
+
+// TestHandlersThatNoJobCanNameAreRefused: such a handler would be registered and never called.
+func TestHandlersThatNoJobCanNameAreRefused(t *testing.T) {
+	t.Parallel()
+	etcd := memetcd.New(memetcd.Config{})
+	defer etcd.Close()
+	n, err := New(Config{Name: "one", Client: etcd.Client(t.Context())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "send report", "bericht-für-alle", strings.Repeat("x", 129)} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("Handle(%q) did not panic", name)
+				}
+			}()
+			n.Handle(name, func(context.Context, executor.Identity) error { return nil })
+		}()
 	}
 }

@@ -76,6 +76,20 @@ func (c *checker) name(field, value string) {
 
 func notIdentity(r rune) bool { return !strings.ContainsRune(identityCharacters, r) }
 
+// CheckLabels says what is wrong with the labels of a member, named field: those that it accepts are the ones
+// that a job's selector can ask for.
+func CheckLabels(field string, labels map[string]string) []FieldError {
+	var c checker
+	c.labels(field, labels)
+	return c.found
+}
+
+// NamesHandler says whether a job may name a handler so: 1 to MaxLabelKeyBytes letters, digits, '.', '_', '/'
+// and '-'.
+func NamesHandler(name string) bool {
+	return name != "" && len(name) <= MaxLabelKeyBytes && strings.IndexFunc(name, notLabelKey) < 0
+}
+
 func (c *checker) labels(field string, labels map[string]string) {
 	if len(labels) > MaxLabels {
 		c.wrong(field, strconv.Itoa(len(labels)), fmt.Sprintf("has more than %d entries", MaxLabels), "remove some")
@@ -122,7 +136,7 @@ func (c *checker) run(e Executable) {
 		c.command(*e.Command)
 	}
 	if h := e.Handler; h != nil {
-		if h.Name == "" || len(h.Name) > MaxLabelKeyBytes || strings.IndexFunc(h.Name, notLabelKey) >= 0 {
+		if !NamesHandler(h.Name) {
 			c.wrong("run.handler.name", h.Name, "is not a handler's name",
 				fmt.Sprintf("use 1 to %d letters, digits, '.', '_', '/' and '-', as it was registered", MaxLabelKeyBytes))
 		}

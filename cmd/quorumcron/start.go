@@ -19,6 +19,7 @@ import (
 	"github.com/quorumcron/quorumcron/api"
 	"github.com/quorumcron/quorumcron/election"
 	"github.com/quorumcron/quorumcron/node"
+	"github.com/quorumcron/quorumcron/scheduler"
 )
 
 // startOptions are the flags of `start`. Each can be set by an environment variable, too.
@@ -133,7 +134,7 @@ func (o *startOptions) complain(flags *pflag.FlagSet, c *console) error {
 	add(api.CheckListen("--grpc-addr", o.grpcAddr, o.insecure))
 	add(api.CheckListen("--http-addr", o.httpAddr, o.insecure))
 	if o.advertise != "" {
-		if host, _, err := net.SplitHostPort(o.advertise); err != nil || host == "" {
+		if !reachable(o.advertise) {
 			add(fmt.Errorf("--advertise-addr %q: must be host:port, as other nodes reach this one", o.advertise))
 		}
 	}
@@ -142,6 +143,9 @@ func (o *startOptions) complain(flags *pflag.FlagSet, c *console) error {
 	}
 	if o.ttl < 3*time.Second || o.ttl > time.Minute || o.ttl%time.Second != 0 {
 		add(fmt.Errorf("--session-ttl %s: must be whole seconds from 3s to 60s", o.ttl))
+	}
+	for _, wrong := range scheduler.CheckLabels("--label", o.labels) {
+		add(wrong)
 	}
 	if o.drain < 0 || o.drain > time.Hour {
 		add(fmt.Errorf("--drain-timeout %s: must be from 0s to 1h", o.drain))
@@ -169,6 +173,16 @@ func (o *startOptions) complain(flags *pflag.FlagSet, c *console) error {
 	return nil
 }
 
+// reachable says whether an address has a host and a port that others can connect to.
+func reachable(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return false
+	}
+	number, err := net.LookupPort("tcp", port)
+	return err == nil && number > 0
+}
+
 // checkEndpoint refuses what can be no address of etcd.
 func checkEndpoint(endpoint string) error {
 	address := endpoint
@@ -182,7 +196,7 @@ func checkEndpoint(endpoint string) error {
 		}
 		address = u.Host
 	}
-	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+	if !reachable(address) {
 		return fmt.Errorf("--etcd-endpoints %q: must be host:port, such as 10.0.0.1:2379", endpoint)
 	}
 	return nil
@@ -205,7 +219,7 @@ func (o *startOptions) run(ctx context.Context, c *console) error {
 	m, err := openMember(memberConfig{
 		node: node.Config{
 			Name: o.name, Prefix: strings.TrimSuffix(o.prefix, "/") + "/", DataDir: dir, Labels: o.labels, SessionTTL: o.ttl,
-			DrainTimeout: o.drain, Capacity: o.capacity, Compact: o.compact, Commands: true, Logger: log,
+			DrainTimeout: waitFor(o.drain), Capacity: o.capacity, Compact: o.compact, Commands: true, Logger: log,
 		},
 		etcd: dial, grpcAddr: o.grpcAddr, httpAddr: o.httpAddr, advertise: o.advertise,
 	})
@@ -217,6 +231,14 @@ func (o *startOptions) run(ctx context.Context, c *console) error {
 	draining, stop := onSignals(ctx, false, func(what string) { log.Info(what) }, m.node.Kill)
 	defer stop()
 	return memberError(m.run(draining))
+}
+
+// waitFor is a drain limit as node.Config has it, where zero is not "none" but the default.
+func waitFor(limit time.Duration) time.Duration {
+	if limit == 0 {
+		return -1
+	}
+	return limit
 }
 
 // dial reads what the connection to etcd needs: certificates, and the password from where it is kept.

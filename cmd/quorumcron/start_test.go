@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestStartComplains has every error at once, and starts nothing.
@@ -26,6 +27,9 @@ func TestStartComplains(t *testing.T) {
 		{"what is wrong, all at once", good + "--etcd-endpoints nohost,ftp://x:1 --session-ttl 2500ms --drain-timeout 2h --capacity 0 --compact 30s --prefix cron --advertise-addr here --etcd-cert-file x", nil,
 			[]string{`--etcd-endpoints "nohost": must be host:port`, `"ftp://x:1": must be host:port, or a URL`, "--session-ttl 2.5s: must be whole seconds from 3s to 60s",
 				"--drain-timeout 2h0m0s: must be from 0s to 1h", "--capacity 0: must be from 1", "--compact 30s: must be from 1m to 24h", `--prefix "cron": must begin with /`, `--advertise-addr "here"`, "--etcd-key-file go together"}},
+		{"ports that are none", good + "--grpc-addr 127.0.0.1:99999 --http-addr 127.0.0.1:web2 --advertise-addr host: --etcd-endpoints h:0,h:abc,http://h:70000", nil,
+			[]string{`--grpc-addr "127.0.0.1:99999": `, `--http-addr "127.0.0.1:web2": `, `--advertise-addr "host:": must be host:port`,
+				`"h:0": must be host:port`, `"h:abc": must be`, `"http://h:70000": must be`}},
 		{"reachable from elsewhere", good + "--grpc-addr 0.0.0.0:7460 --http-addr :7461", nil,
 			[]string{`--grpc-addr "0.0.0.0:7460": refused`, `--http-addr ":7461": refused`, "add --insecure"}},
 		{"variables are read", "start", map[string]string{"QUORUMCRON_NAME": "a", "QUORUMCRON_DATA_DIR": "/x", "QUORUMCRON_ETCD_ENDPOINTS": "a:1,b", "QUORUMCRON_LABEL": "zone=eu,disk=ssd"},
@@ -36,6 +40,8 @@ func TestStartComplains(t *testing.T) {
 		{"a variable for compaction", good, map[string]string{"QUORUMCRON_COMPACT": "25h"}, []string{"--compact 25h0m0s: must be from 1m to 24h"}},
 		{"labels", good + "--label zone", nil, []string{`"zone" must be k=v`}},
 		{"labels twice", good + "--label a=1 --label a=2", nil, []string{`label a is given twice, as "1" and "2"`}},
+		{"labels that no job can select", good + "--label zo+ne=eu --label disk=a\x01b", nil,
+			[]string{"--label.zo+ne: is not a label key (use 1 to 128", "--label.disk: is not a label value"}},
 		{"level", good + "--log-level loud", nil, []string{"must be debug, info, warn or error"}},
 		{"name", strings.Replace(good, "--name a", "--name Node_A", 1) + "--capacity 0", nil, []string{`quorumcron: --name "Node_A": must be`, "--capacity 0"}},
 		{"a duration without its unit", good + "--session-ttl 10", nil, []string{`"10" for "--session-ttl" flag: must be a duration with its unit, such as 10s or 5m`}},
@@ -70,6 +76,17 @@ func TestForeignVariablesDoNoHarm(t *testing.T) {
 	})
 	if strings.Join(stray, " ") != "QUORUMCRON_FAVOURITE_COLOUR QUORUMCRON_PREFXI" || strings.Join(near, ",") != ",QUORUMCRON_PREFIX" {
 		t.Errorf("got %q, near %q; want the colour, near nothing, and the swapped letters", stray, near)
+	}
+}
+
+// TestNoDrainTimeIsNotTheDefault: zero means the default to node.Config, and none to who writes 0s.
+func TestNoDrainTimeIsNotTheDefault(t *testing.T) {
+	t.Parallel()
+	if got := waitFor(0); got >= 0 {
+		t.Errorf("--drain-timeout 0s became %s, want less than zero, which is none", got)
+	}
+	if got := waitFor(time.Minute); got != time.Minute {
+		t.Errorf("--drain-timeout 1m became %s", got)
 	}
 }
 
