@@ -162,10 +162,34 @@ func (d *decoder) field(n *node, m protoreflect.Message, fd protoreflect.FieldDe
 		}
 		d.message(n, m.Mutable(fd).Message(), path)
 	default:
-		if value, ok := d.scalar(n, fd, path); ok {
+		if value, ok := d.scalar(n, fd, path); ok && !d.zero(n, path) {
 			m.Set(fd, value)
 		}
 	}
+}
+
+// unset are the fields in which the API takes zero for what was left out. Who writes a zero means something
+// else, and must not get a default of ten records, a day or three attempts without a word.
+var unset = map[string]string{
+	"schedule.every":           "write at least 1s, or leave it out for none",
+	"policy.catchUp.window":    "leave it out for 24h, or write mode: none to catch up on nothing",
+	"policy.catchUp.max":       "leave it out for 100, or write mode: none to catch up on nothing",
+	"policy.retry.maxAttempts": "write 1 for a single attempt",
+	"policy.startDeadline":     "write how late it may start, such as 5s, or leave it out for no limit",
+	"history.limit":            "write 1 to 100, or leave it out for 10",
+}
+
+// zero refuses a zero in a field where it would be taken for nothing at all.
+func (d *decoder) zero(n *node, path string) bool {
+	remedy, ok := unset[path]
+	if !ok || d.subject != jobs || n.text == "" {
+		return false
+	}
+	if length, err := time.ParseDuration(n.text); err != nil || length != 0 { // it reads 0 without a unit, too
+		return false
+	}
+	d.fail(path, n, "must not be zero", remedy)
+	return true
 }
 
 // item reads one item of a list.

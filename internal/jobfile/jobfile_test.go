@@ -414,3 +414,29 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestAWrittenZeroIsNotLeftOut: the API takes a zero of these for what was left out, so that a window of 0s would
+// be one of a day.
+func TestAWrittenZeroIsNotLeftOut(t *testing.T) {
+	t.Parallel()
+	const head = "name: a\nschedule: {cron: ['* * * * *']%s}\nrun: {command: {args: [x]}}\n%s"
+	for _, test := range []struct{ schedule, rest, field string }{
+		{schedule: ", every: 0s", field: "schedule.every"},
+		{rest: "policy: {catchUp: {window: 0s}}", field: "policy.catchUp.window"},
+		{rest: "policy: {catchUp: {window: '0'}}", field: "policy.catchUp.window"},
+		{rest: "policy: {catchUp: {max: 0}}", field: "policy.catchUp.max"},
+		{rest: "policy: {retry: {maxAttempts: 0}}", field: "policy.retry.maxAttempts"},
+		{rest: "policy: {startDeadline: 0m}", field: "policy.startDeadline"},
+		{rest: "history: {limit: 0}", field: "history.limit"},
+	} {
+		_, err := parseText(t, "jobs.yaml", fmt.Sprintf(head, test.schedule, test.rest), Options{})
+		if err == nil || !strings.Contains(err.Error(), test.field+": ") || !strings.Contains(err.Error(), "must not be zero; ") {
+			t.Errorf("%s%s: got %v, want %s refused with a remedy", test.schedule, test.rest, err, test.field)
+		}
+	}
+	for _, rest := range []string{"policy: {timeout: 0s}", "policy: {catchUp: {window: ''}}", "history: {}", "history: {limit: 1}"} {
+		if _, err := parseText(t, "jobs.yaml", fmt.Sprintf(head, "", rest), Options{}); err != nil {
+			t.Errorf("%s: got %v, want it taken", rest, err)
+		}
+	}
+}
