@@ -48,7 +48,7 @@ func (s *Store) Apply(ctx context.Context, r ApplyRequest) (scheduler.Edit, erro
 		case p.stateErr != nil:
 			return change{}, fmt.Errorf("%w: the stored state of job %s: %w", scheduler.ErrConflict, e.Name, p.stateErr)
 		case p.jobKV == nil, p.job != nil && p.job.Tombstone():
-			return s.create(p, r, e)
+			return s.create(ctx, p, r, e)
 		case p.jobErr != nil || p.state == nil:
 			return s.repair(p, r, e)
 		}
@@ -56,9 +56,17 @@ func (s *Store) Apply(ctx context.Context, r ApplyRequest) (scheduler.Edit, erro
 	})
 }
 
-// create starts a new uid, over nothing or over a settled tombstone.
-func (s *Store) create(p present, r ApplyRequest, e EditRequest) (c change, err error) {
+// create starts a new uid, over nothing or over a settled tombstone. An attempt whose record is there has ended,
+// though its owner takes a while to fold it.
+func (s *Store) create(ctx context.Context, p present, r ApplyRequest, e EditRequest) (c change, err error) {
 	shard := scheduler.ShardOf(e.Name)
+	if p.job != nil && p.state != nil {
+		settled, err := s.settled(ctx, p)
+		if err != nil {
+			return c, err
+		}
+		p.state = &settled
+	}
 	if p.state != nil && len(p.state.Entries)+len(p.state.Retries) > 0 {
 		return c, fmt.Errorf("%w: job %s was deleted, and an attempt of it still runs on %s; apply it again when that has ended",
 			scheduler.ErrConflict, e.Name, strings.Join(membersOf(*p.state), ", "))

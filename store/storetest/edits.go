@@ -21,6 +21,7 @@ func editTests() []test {
 		{"ADeleteAccountsForEverythingThatWaits", aDeleteAccountsForEverythingThatWaits},
 		{"ADeleteEndsOwedRetries", aDeleteEndsOwedRetries},
 		{"ADeleteFoldsWhatHasEnded", aDeleteFoldsWhatHasEnded},
+		{"AnApplyOverATombstoneSeesWhatHasEnded", anApplyOverATombstoneSeesWhatHasEnded},
 		{"AnEditOwesNoRetryToWhatHasEnded", anEditOwesNoRetryToWhatHasEnded},
 		{"AnApplyOverASettledTombstoneIsANewJob", anApplyOverASettledTombstone},
 		{"AnApplyOverARunningTombstoneNamesTheMember", anApplyOverARunningTombstone},
@@ -195,6 +196,28 @@ func aDeleteFoldsWhatHasEnded(w *world) {
 	again := w.apply(job("a"), noon)
 	if again.Job.UID == r.Job.UID {
 		w.Errorf("the name is still %s's", r.Job.UID)
+	}
+}
+
+// anApplyOverATombstoneSeesWhatHasEnded: the owner folds what ends under a tombstone ten seconds later. Until
+// then a refusal would name an attempt that nobody finds running.
+func anApplyOverATombstoneSeesWhatHasEnded(w *world) {
+	r, e, _ := w.running("a", func(j *scheduler.Job) { j.Policy.OnLost = scheduler.OnLostRetry })
+	_, err := w.store.Delete(w.ctx, store.EditRequest{Name: r.Job.Name, Now: at(noon)})
+	w.must(err)
+	_, err = w.store.Apply(w.ctx, store.ApplyRequest{Job: job("a"), Now: at(noon)})
+	w.wantErr("while the attempt runs", err, scheduler.ErrConflict)
+	deleted := w.read(r.Job.Name).Jobs[0]
+	end := ended(r, e, scheduler.Succeeded)
+	w.finish(end)
+	again := w.apply(job("a"), noon)
+	if again.Job.UID == r.Job.UID {
+		w.Errorf("the name is still %s's", r.Job.UID)
+	}
+	out, err := w.store.Settle(w.ctx, w.folded(deleted, end.Run))
+	w.must(err)
+	if s := w.record(r.Job.Name).State; out.Committed || s.UID != again.Job.UID || len(s.Counters) > 0 {
+		w.Errorf("the fold of the former job's owner: got %+v, and the new job has %+v", out, s)
 	}
 }
 
