@@ -54,7 +54,7 @@ func timestamp(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// instant is the time of t in UTC, and the zero time for nil.
+// instant is the time of t in UTC, and the zero time for nil, which nothing else is.
 func instant(t *timestamppb.Timestamp) (time.Time, *scheduler.FieldError) {
 	if t == nil {
 		return time.Time{}, nil
@@ -66,7 +66,11 @@ func instant(t *timestamppb.Timestamp) (time.Time, *scheduler.FieldError) {
 			Remedy:  "write RFC 3339, such as 2026-12-24T18:00:00Z",
 		}
 	}
-	return t.AsTime(), nil
+	at := t.AsTime()
+	if at.IsZero() { // an end there would be none at all
+		return at, &scheduler.FieldError{Value: "0001-01-01T00:00:00Z", Problem: "stands for no time at all", Remedy: "leave it out, or write a later time"}
+	}
+	return at, nil
 }
 
 // timestamps converts a list.

@@ -422,6 +422,11 @@ func TestCheckJobSaysWhatAnApplyWould(t *testing.T) {
 	if errs := api.CheckJob(jobFile("report")); len(errs) > 0 {
 		t.Errorf("a proper job: %v", errs)
 	}
+	never := jobFile("report")
+	never.Schedule.End = timestamppb.New(time.Time{}) // it would be read as no end
+	if errs := api.CheckJob(never); len(errs) != 1 || errs[0].Field != "schedule.end" {
+		t.Errorf("an end in the first second of the year 1: got %v, want it refused", errs)
+	}
 	bad := jobFile("Report")
 	bad.Schedule.Jitter = "soon"
 	bad.Policy = &quorumcronv1.Policy{Overlap: "allow_all"}

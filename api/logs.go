@@ -158,8 +158,16 @@ func (s *runService) sendTail(run scheduler.Run, a scheduler.Attempt, problem st
 			run.Firing, a.Number, scheduler.ErrNotFound, problem)
 	}
 	note := fmt.Sprintf("%s: this is the recorded tail, %d of %d bytes", problem, len(run.Output), run.OutputBytes)
-	if a.Verdict == "" {
+	switch {
+	case a.Verdict == "":
 		note = problem + ", and nothing is recorded while it runs"
+	case len(run.Output) > 0 || run.OutputBytes > 0 || run.Shortened:
+	case a.Started.IsZero() && a.Verdict != scheduler.Lost:
+		note = "it did not start, so there is no output: " + a.Outcome()
+	case a.Verdict == scheduler.Lost:
+		note = problem + ", and nothing was recorded, for it was lost"
+	default:
+		note = "it wrote no output" // there is no file of nothing
 	}
 	if err := send(&quorumcronv1.RunServiceLogsResponse{Note: note}); err != nil {
 		return err

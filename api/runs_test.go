@@ -245,6 +245,32 @@ func TestLogsOfWhatWasNotRunSaySo(t *testing.T) {
 	}
 }
 
+// TestLogsOfNothingDoNotSoundLikeALoss: a program that wrote nothing has no file, and nothing is missing.
+func TestLogsOfNothingDoNotSoundLikeALoss(t *testing.T) {
+	t.Parallel()
+	c := startServer(t, "node-a")
+	started := time.Date(2026, 12, 24, 18, 0, 0, 0, time.UTC)
+	for i, test := range []struct {
+		attempt   scheduler.Attempt
+		shortened bool
+		want      string
+	}{
+		{attempt: scheduler.Attempt{Verdict: scheduler.Succeeded, Started: started}, want: "it wrote no output"},
+		{attempt: scheduler.Attempt{Verdict: scheduler.Failed, Reason: scheduler.ReasonStartError}, want: "it did not start, so there is no output: FAILED(start error)"},
+		{attempt: scheduler.Attempt{Verdict: scheduler.Lost, Reason: scheduler.ReasonMemberLost}, want: "member node-a has no output file of it, and nothing was recorded, for it was lost"},
+		{attempt: scheduler.Attempt{Verdict: scheduler.Succeeded, Started: started}, shortened: true, want: "member node-a has no output file of it: this is the recorded tail, 0 of 0 bytes"},
+	} {
+		run := someRun(i, "node-a", test.attempt.Verdict)
+		test.attempt.Number, test.attempt.Member = 1, "node-a"
+		run.Attempts, run.Output, run.OutputBytes, run.Shortened = []scheduler.Attempt{test.attempt}, nil, 0, test.shortened
+		c.addRun(run)
+		got, err := readLogs(t.Context(), c.runs, &quorumcronv1.RunServiceLogsRequest{Firing: run.Firing.String()})
+		if err != nil || len(got.output) != 0 || len(got.notes) != 1 || got.notes[0] != test.want {
+			t.Errorf("%s: got notes %q, %v, want %q", test.attempt.Outcome(), got.notes, err, test.want)
+		}
+	}
+}
+
 // startPair is two members of one cluster: a, whose calls are made, can ask b, at the address that its
 // record has.
 func startPair(t *testing.T) (a, b *cluster) {
