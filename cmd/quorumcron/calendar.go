@@ -105,7 +105,7 @@ func (o *calendarListOptions) table(w io.Writer, calendars []*quorumcronv1.Calen
 	}
 	row(w, head...)
 	for _, calendar := range calendars {
-		cells := []string{calendar.GetName(), excludesLine(calendar), calendarState(calendar), orDash(calendar.GetDescription())}
+		cells := []string{calendar.GetName(), excludesLine(calendar), calendarState(calendar), orDash(onOneLine(calendar.GetDescription()))}
 		if o.all {
 			cells = append([]string{calendar.GetNamespace()}, cells...)
 		}
@@ -136,7 +136,7 @@ func newCalendarShow(c *console) *cobra.Command {
 func (c *console) calendarTable(w io.Writer, calendar *quorumcronv1.Calendar) {
 	row(w, "Calendar:", calendar.GetNamespace()+"/"+calendar.GetName())
 	if calendar.GetDescription() != "" {
-		row(w, "Description:", calendar.GetDescription())
+		row(w, "Description:", onOneLine(calendar.GetDescription()))
 	}
 	row(w, "State:", calendarState(calendar))
 	zone := calendar.GetTimeZone()

@@ -78,7 +78,7 @@ func (c *console) statusTable(w io.Writer, s *quorumcronv1.ClusterServiceStatusR
 	}
 	row(w, "Id:", fmt.Sprintf("%s, stored format %d", orDash(s.GetClusterId()), s.GetFormat()))
 	for i, q := range s.GetQuarantined() {
-		row(w, first(i, "Unreadable:"), q.GetKey()+": "+q.GetProblem())
+		row(w, first(i, "Unreadable:"), onOneLine(q.GetKey()+": "+q.GetProblem()))
 	}
 	for i, warning := range s.GetWarnings() {
 		row(w, first(i, "Warnings:"), warning)

@@ -30,7 +30,7 @@ func (c *console) jobTable(w io.Writer, j *quorumcronv1.Job) {
 	row(w, "Job:", j.GetNamespace()+"/"+j.GetName())
 	row(w, "State:", jobState(j))
 	if j.GetProblem() != "" {
-		row(w, "Problem:", j.GetProblem())
+		row(w, "Problem:", onOneLine(j.GetProblem()))
 	}
 	if len(j.GetLabels()) > 0 {
 		row(w, "Labels:", pairs(j.GetLabels()))
@@ -40,6 +40,9 @@ func (c *console) jobTable(w io.Writer, j *quorumcronv1.Job) {
 	target := "any member"
 	if selector := j.GetTarget().GetSelector(); len(selector) > 0 {
 		target = "members with " + pairs(selector)
+	}
+	if h := j.GetRun().GetHandler(); h != nil {
+		target = strings.Replace(target, "any member", "members", 1) + " that have the handler"
 	}
 	row(w, "Target:", target)
 	row(w, "Policy:", policyLine(j.GetPolicy()))
@@ -90,7 +93,7 @@ func outcome(verdict, reason string) string {
 func pairs(m map[string]string) string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		all = append(all, k+"="+m[k])
+		all = append(all, onOneLine(k+"="+m[k]))
 	}
 	return strings.Join(all, ", ")
 }
@@ -133,20 +136,20 @@ func runLine(r *quorumcronv1.Executable) string {
 	command := r.GetCommand()
 	var words []string
 	for _, arg := range command.GetArgs() {
-		if arg == "" || strings.ContainsAny(arg, " \t\n\"'$&|;<>()*?[]{}\\`") {
+		if arg == "" || strings.ContainsAny(arg, " \t\n\"'$&|;<>()*?[]{}\\`") || onOneLine(arg) != arg {
 			arg = fmt.Sprintf("%q", arg)
 		}
 		words = append(words, arg)
 	}
 	line := "command " + strings.Join(words, " ")
 	if command.GetDir() != "" {
-		line += ", in " + command.GetDir()
+		line += ", in " + onOneLine(command.GetDir())
 	}
 	if command.GetUser() != "" {
-		line += ", as " + command.GetUser()
+		line += ", as " + onOneLine(command.GetUser())
 	}
 	if len(command.GetEnv()) > 0 {
-		line += ", with " + strings.Join(slices.Sorted(maps.Keys(command.GetEnv())), ", ")
+		line += ", with " + onOneLine(strings.Join(slices.Sorted(maps.Keys(command.GetEnv())), ", "))
 	}
 	return line
 }

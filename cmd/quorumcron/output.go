@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -104,6 +105,30 @@ func row(w io.Writer, cells ...string) {
 		cells = cells[:len(cells)-1]
 	}
 	fmt.Fprintln(w, strings.Join(cells, "\t"))
+}
+
+// lines are the lines of a text that others have written, such as a handler's error, fit for a cell each: a tab
+// would end the cell, and what moves a terminal's cursor could show what is not so.
+func lines(text string) []string {
+	all := strings.Split(strings.TrimRight(strings.ToValidUTF8(text, "·"), "\n"), "\n")
+	for i, line := range all {
+		all[i] = strings.Map(printed, line)
+	}
+	return all
+}
+
+// onOneLine is such a text that belongs into one cell.
+func onOneLine(text string) string { return strings.Join(lines(text), " ") }
+
+// printed is what a terminal is shown for a character.
+func printed(r rune) rune {
+	switch {
+	case r == '\t':
+		return ' '
+	case !unicode.IsPrint(r):
+		return '·'
+	}
+	return r
 }
 
 // counted is a number with its noun: "1 member", "3 members".

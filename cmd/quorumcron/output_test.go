@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	quorumcronv1 "github.com/quorumcron/quorumcron/proto/quorumcron/v1"
 )
 
@@ -19,6 +21,15 @@ func TestWordsOfTables(t *testing.T) {
 	}
 	var shown strings.Builder
 	c.runTable(&shown, skipped)
+	var told strings.Builder
+	c.runTable(&told, &quorumcronv1.Run{Firing: "01abc+01trig", Verdict: "FAILED", Reason: "error", Message: "first\tof\nmany \x1b[2K\u009b1A\n"})
+	var going strings.Builder
+	c.runTable(&going, &quorumcronv1.Run{Firing: "01abc+01trig", Attempts: []*quorumcronv1.Attempt{
+		{Number: 1, Member: "a", Token: 7, Granted: timestamppb.New(c.now().Add(-time.Minute))},
+	}})
+	odd := runLine(&quorumcronv1.Executable{Kind: &quorumcronv1.Executable_Command{Command: &quorumcronv1.Command{
+		Args: []string{"a\x1b[2K"}, Env: map[string]string{"B\u009b": ""}, User: "c\u009b",
+	}}})
 	var away strings.Builder
 	c.statusTable(&away, &quorumcronv1.ClusterServiceStatusResponse{Members: make([]*quorumcronv1.Member, 1)})
 	for name, tc := range map[string]struct{ got, want, never string }{
@@ -28,6 +39,11 @@ func TestWordsOfTables(t *testing.T) {
 		"one member":          {away.String(), "1 member, 0 of", "1 members"},
 		"nobody counted":      {away.String(), "unaccounted not known", "0 unaccounted"},
 		"nothing was run":     {shown.String(), "Attempts:\tnone: it was not run", "token 0"},
+		"what others wrote":   {told.String(), "Message:\tfirst of\n\tmany ·[2K·1A\n", "\x1b"},
+		"an odd command":      {odd, "command \"a\\x1b[2K\", as c·, with B·", "\x1b"},
+		"an odd label":        {pairs(map[string]string{"a": "b\u009b\u202e"}), "a=b··", "\u202e"},
+		"a run that goes on":  {going.String(), "1 running on a, token 7, granted 2", "started"},
+		"how long it goes on": {going.String(), "Z, 1m ago", ""},
 		"nothing was granted": {shown.String(), "Job:\tdefault/slow\n", "generation 0"},
 	} {
 		if !strings.Contains(tc.got, tc.want) || tc.never != "" && strings.Contains(tc.got, tc.never) {

@@ -58,7 +58,9 @@ func (c *console) runTable(w io.Writer, r *quorumcronv1.Run) {
 		row(w, "Exit code:", fmt.Sprint(r.GetExitCode()))
 	}
 	if r.GetMessage() != "" {
-		row(w, "Message:", r.GetMessage())
+		for i, line := range lines(r.GetMessage()) {
+			row(w, first(i, "Message:"), line)
+		}
 	}
 	for i, a := range r.GetAttempts() {
 		if a.GetNumber() == 0 {
@@ -70,7 +72,10 @@ func (c *console) runTable(w io.Writer, r *quorumcronv1.Run) {
 			verdict = "running"
 		}
 		line := fmt.Sprintf("%d %s on %s, token %d", a.GetNumber(), verdict, orDash(a.GetMember()), a.GetToken())
-		if a.GetStartTime() != nil {
+		switch {
+		case a.GetStartTime() == nil && a.GetVerdict() == "" && a.GetGranted() != nil: // its start is recorded with its end
+			line += fmt.Sprintf(", granted %s, %s", stamp(a.GetGranted()), c.ago(a.GetGranted()))
+		case a.GetStartTime() != nil:
 			line += fmt.Sprintf(", started %s, took %s", stamp(a.GetStartTime()), c.took(a.GetStartTime(), a.GetEndTime()))
 		}
 		row(w, first(i, "Attempts:"), line)
