@@ -23,7 +23,7 @@ func newJobNext(c *console) *cobra.Command {
 			return invalid(fmt.Errorf("--count %d: must be from 1 to 1000", count))
 		}
 		request := &quorumcronv1.JobServiceNextRequest{Namespace: o.namespace, Name: o.name, Count: count}
-		if !after.Time.IsZero() {
+		if after.given {
 			request.After = timestamppb.New(after.Time)
 		}
 		answer, err := call(ctx, client, client.jobs.Next, request)
@@ -56,12 +56,15 @@ func newJobNext(c *console) *cobra.Command {
 	return cmd
 }
 
-// instantFlag is a flag that takes an instant.
-type instantFlag struct{ time.Time }
+// instantFlag is a flag that takes an instant. The zero time can be one, so that given says whether there is.
+type instantFlag struct {
+	time.Time
+	given bool
+}
 
 // String implements pflag.Value.
 func (f *instantFlag) String() string {
-	if f.IsZero() {
+	if !f.given {
 		return ""
 	}
 	return f.Format(time.RFC3339)
@@ -76,7 +79,7 @@ func (f *instantFlag) Set(s string) error {
 	if err != nil {
 		return errors.New("must be an instant such as 2026-12-24T18:00:00Z or 2026-12-24T19:00:00+01:00")
 	}
-	f.Time = t
+	f.Time, f.given = t, true
 	return nil
 }
 

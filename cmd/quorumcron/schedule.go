@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -34,6 +35,9 @@ func newScheduleNext(c *console) *cobra.Command {
 			if o.count < 1 || o.count > 10_000 {
 				return usageError(cmd, fmt.Errorf("--count %d: must be from 1 to 10000", o.count))
 			}
+			if o.anchor.given && o.anchor.IsZero() { // as a job's origin it is none
+				return usageError(cmd, errors.New("--anchor 0001-01-01T00:00:00Z: must be later"))
+			}
 			return o.run(c, args[0])
 		},
 	}
@@ -48,11 +52,11 @@ func newScheduleNext(c *console) *cobra.Command {
 
 func (o *scheduleNextOptions) run(c *console, expression string) error {
 	at := o.after.Time
-	if at.IsZero() {
+	if !o.after.given {
 		at = c.now()
 	}
 	anchor := o.anchor.Time
-	if anchor.IsZero() {
+	if !o.anchor.given {
 		anchor = at // As a job that is stored at that moment.
 	}
 	spec, err := cron.SpecOf(expression, o.zone, anchor)

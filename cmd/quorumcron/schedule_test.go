@@ -71,3 +71,20 @@ func inUTC(t *testing.T, texts []string) []string {
 	}
 	return out
 }
+
+// TestScheduleNextTakesEveryInstant: year 1 is no "not given", and what is centuries away is not now.
+func TestScheduleNextTakesEveryInstant(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--after 0001-01-01T00:00:00Z":  "0001-01-02T00:00:00Z",
+		"--after 1500-01-01T00:00:00Z":  "d ago",
+		"--after 2900-01-01T00:00:00Z":  "in 3",
+		"--anchor 0001-01-01T00:00:00Z": "must be later",
+	} {
+		console := newTestConsole("")
+		got := console.run(append([]string{"schedule", "next", "@daily", "-n", "1"}, strings.Fields(args)...)...)
+		if !strings.Contains(got, want) || strings.Contains(got, "0ms") || strings.Contains(got, "106751d") {
+			t.Errorf("%s: got\n%s\nwant it to contain %q", args, got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -74,6 +75,10 @@ func relative(t, now time.Time) string {
 	switch d := t.Sub(now); {
 	case t.IsZero():
 		return "-"
+	case d == math.MaxInt64: // 292 years or more: a duration holds no more
+		return fmt.Sprintf("in %dd", (t.Unix()-now.Unix())/86400)
+	case d == math.MinInt64:
+		return fmt.Sprintf("%dd ago", (now.Unix()-t.Unix())/86400)
 	case d >= time.Second:
 		return "in " + span(d.Round(time.Second))
 	case d <= -time.Second:
