@@ -161,7 +161,7 @@ func (o *applyOptions) read(c *console) ([]*jobfile.Document, error) {
 // note writes down why a document was not stored, or that nobody knows.
 func (o *applyOptions) note(r *applied, doc *jobfile.Document, err error) {
 	r.Change, r.Error = "failed", explain(err)
-	if code := status.Code(err); code == codes.Unknown || code == codes.DeadlineExceeded {
+	if code := status.Code(err); (code == codes.Unknown || code == codes.DeadlineExceeded) && !unsent(err) {
 		r.Change = "unknown" // It may have been stored. Applying it again is safe.
 	}
 	if fields := violations(err); len(fields) > 0 {

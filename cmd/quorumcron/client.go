@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/quorumcron/quorumcron/api"
@@ -57,7 +59,7 @@ func (o serverOptions) connect() (*client, error) {
 	if o.timeout <= 0 {
 		return nil, invalid(fmt.Errorf("--timeout %s: must be more than 0s", o.timeout))
 	}
-	conn, err := grpc.NewClient(o.server, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(o.server, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(tracer{}))
 	if err != nil {
 		return nil, invalid(fmt.Errorf("--server %q: %w", o.server, err))
 	}
@@ -73,12 +75,69 @@ func (c *client) close() { _ = c.conn.Close() }
 func call[Q, A any](ctx context.Context, c *client, method func(context.Context, Q, ...grpc.CallOption) (A, error), request Q) (A, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.timeout)
 	defer cancel()
-	answer, err := method(ctx, request)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) { // The server may have noticed first, and broken the stream off.
-		err = status.Errorf(codes.DeadlineExceeded, "no answer from %s within %s; give it longer with --timeout, or look whether etcd answers with `cluster status`",
-			c.options.server, c.options.timeout)
+	t := &trace{}
+	answer, err := method(context.WithValue(ctx, traceKey{}, t), request)
+	switch {
+	case err == nil:
+		return answer, nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded): // The server may have noticed first, and broken the stream off.
+		err = c.silent()
+	case t.left.Load() && !t.answered.Load() && status.Code(err) == codes.Unavailable:
+		err = failedWith(exitUnreachable, fmt.Errorf("the connection to %s broke before it answered (%s)", c.options.server, status.Convert(err).Message()))
 	}
-	return answer, c.explain(err)
+	if err = c.explain(err); !t.left.Load() {
+		err = &unsentError{err}
+	}
+	return answer, err
+}
+
+// unsentError is that of a call which never left this process, so that nothing can have come of it.
+type unsentError struct{ err error }
+
+// Error implements error.
+func (e *unsentError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause to errors.Is and errors.As.
+func (e *unsentError) Unwrap() error { return e.err }
+
+// unsent says whether nothing can have come of a call that failed so.
+func unsent(err error) bool {
+	_, ok := errors.AsType[*unsentError](err)
+	return ok
+}
+
+// trace is what is known of a call: whether its request was handed to a connection, and whether the node
+// answered. An error that the node did not send looks like one that it did.
+type trace struct{ left, answered atomic.Bool }
+
+type traceKey struct{}
+
+// tracer keeps the trace that is in a call's context.
+type tracer struct{}
+
+// HandleRPC implements stats.Handler.
+func (tracer) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	t, ok := ctx.Value(traceKey{}).(*trace)
+	if !ok {
+		return
+	}
+	switch event.(type) {
+	case *stats.OutHeader:
+		t.left.Store(true)
+	case *stats.InHeader, *stats.InTrailer:
+		t.answered.Store(true)
+	}
+}
+
+// TagRPC, TagConn and HandleConn complete stats.Handler.
+func (tracer) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (tracer) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (tracer) HandleConn(context.Context, stats.ConnStats)                       {}
+
+// silent is that no answer came within the time limit.
+func (c *client) silent() error {
+	return status.Errorf(codes.DeadlineExceeded, "no answer from %s within %s; give it longer with --timeout, or look whether etcd answers with `cluster status`",
+		c.options.server, c.options.timeout)
 }
 
 // explain tells "no node there" from what a node answered.

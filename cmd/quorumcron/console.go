@@ -1,9 +1,11 @@
 package main
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -15,6 +17,8 @@ type console struct {
 	lookup  func(name string) (string, bool)
 	environ func() []string
 	now     func() time.Time
+	// newID makes the id of a request, which no other has.
+	newID func() string
 	// outTerminal and errTerminal say that a person reads along.
 	outTerminal, errTerminal bool
 }
@@ -23,6 +27,7 @@ type console struct {
 func terminalConsole() *console {
 	return &console{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, lookup: os.LookupEnv, environ: os.Environ, now: time.Now,
+		newID:       func() string { return strings.ToLower(rand.Text()) },
 		outTerminal: isTerminal(os.Stdout), errTerminal: isTerminal(os.Stderr),
 	}
 }

@@ -208,9 +208,9 @@ func (f *fakeServer) Trigger(ctx context.Context, r *quorumcronv1.JobServiceTrig
 	if err := f.failure(ctx, r.GetName(), r); err != nil {
 		return nil, err
 	}
-	answer := &quorumcronv1.JobServiceTriggerResponse{Firing: "01abc+01trig", RequestId: "made-up"}
-	if r.GetRequestId() != "" {
-		answer.RequestId, answer.RepeatedRequest = r.GetRequestId(), true
+	answer := &quorumcronv1.JobServiceTriggerResponse{Firing: "01abc+01trig", RequestId: r.GetRequestId()}
+	if r.GetRequestId() != "made-up" { // by the console
+		answer.RepeatedRequest = true
 	}
 	return answer, nil
 }

@@ -6,10 +6,10 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/quorumcron/quorumcron/api"
 	quorumcronv1 "github.com/quorumcron/quorumcron/proto/quorumcron/v1"
 )
 
@@ -17,10 +17,13 @@ func newJobTrigger(c *console) *cobra.Command {
 	o := &jobOptions{}
 	var requestID string
 	cmd := o.command(c, "trigger", "Ask for one firing now, outside the schedule", func(ctx context.Context, client *client) error {
+		if requestID == "" { // made here, so that it is known though no answer comes
+			requestID = c.newID()
+		}
 		answer, err := call(ctx, client, client.jobs.Trigger,
 			&quorumcronv1.JobServiceTriggerRequest{Namespace: o.namespace, Name: o.name, RequestId: requestID})
 		if err != nil {
-			return howToRepeat(err, o.name, requestID)
+			return o.howToRepeat(err, requestID)
 		}
 		c.warn(answer.GetWarnings())
 		return c.print(o.output, answer, func(w io.Writer) {
@@ -36,18 +39,13 @@ func newJobTrigger(c *console) *cobra.Command {
 }
 
 // howToRepeat adds to an unknown outcome the id under which the same request is safe to repeat.
-func howToRepeat(err error, name, requestID string) error {
-	s, ok := status.FromError(err)
-	if !ok || s.Code() != codes.Unknown {
-		return err
+func (o *jobOptions) howToRepeat(err error, requestID string) error {
+	if code := status.Code(err); code != codes.Unknown && code != codes.DeadlineExceeded || unsent(err) {
+		return err // Unavailable is an answer: nothing was written. That nobody answered has no code.
 	}
-	for _, detail := range s.Details() {
-		if info, ok := detail.(*errdetails.RequestInfo); ok && requestID == "" {
-			requestID = info.GetRequestId()
-		}
+	again := "quorumcron job trigger " + o.name + " --request-id " + requestID
+	if o.namespace != api.DefaultNamespace {
+		again += " --namespace " + o.namespace
 	}
-	if requestID == "" {
-		return err
-	}
-	return failedWith(exitCode(err), fmt.Errorf("%s\nfind out, or repeat it safely, with: quorumcron job trigger %s --request-id %s", s.Message(), name, requestID))
+	return failedWith(exitCode(err), fmt.Errorf("%s\nfind out, or repeat it safely, with: %s", explain(err), again))
 }
