@@ -111,8 +111,10 @@ func (b *bed) failPoint(n *node, point, order string, down time.Duration) breaka
 	if order == "kill" && (point == "after-exec" || point == "after-exit") {
 		kind = history.SupervisorKill // it is the supervisor that comes there
 	}
+	f := onNode("F06", kind, n, "%s: %s", point, order)
+	f.Point = point
 	return breakage{
-		Fault: onNode("F06", kind, n, "%s: %s", point, order), lasts: down,
+		Fault: f, lasts: down,
 		inject: func() error { before = len(n.hits()); return n.arm(point, order) },
 		proof: func() string {
 			if hits := n.hits(); len(hits) > before {

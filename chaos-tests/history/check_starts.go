@@ -187,7 +187,8 @@ func (t *trial) specAt(at time.Time) Spec {
 // late is C03. The first attempt of an instant starts within Calm of it, or within the promised
 // recovery after the faults that reach it; and no attempt is granted after its start deadline, or, where
 // nothing is caught up, when it is no longer on time.
-// Guarantee: G4. Evidence: the commands' wall clock, which no fault touches, and the fault log.
+// A grant that is too old is never started.
+// Guarantee: G4, G1. Evidence: the commands' wall clock, which no fault touches, the fault log, and etcd's.
 func (t *trial) late(*Judgement) int {
 	looked := 0
 	for _, s := range t.starts {
@@ -195,6 +196,7 @@ func (t *trial) late(*Judgement) int {
 			continue
 		}
 		looked++
+		t.tooOld(s)
 		recovery, since := t.recovery, s.Due()
 		if s.Attempt != "1" { // it waited until the attempt before was surely dead
 			recovery = func(Fault) time.Duration { return t.h.bounds().BusyRecovery() }
@@ -218,6 +220,33 @@ func (t *trial) late(*Judgement) int {
 // onTime is how long after it was due an instant is decided by itself; later it is for the catch-up
 // policy.
 const onTime = 5 * time.Second
+
+// AfterClaim is the fail point between a grant and the last look at its age.
+const AfterClaim = "after-claim"
+
+// tooOld holds a start against its grant: one whose Begin was sent more than half a TTL ago is never started.
+// It is excused when something stood still on the way from that question to the command.
+func (t *trial) tooOld(s Line) {
+	k := t.lockOf(token(s))
+	if k == nil {
+		return
+	}
+	most := t.h.bounds().TTL/2 + t.h.bounds().Calm
+	if age := s.Wall().Sub(k.at); age > most && !t.stoodStill(s, k.at) {
+		t.report("C03", s.Wall(), s.Firing, "a start at most "+most.String()+" after its grant", "its start line, and its lock in etcd's log",
+			"%s attempt %s started on %s %s after it had been granted", s.Firing, s.Attempt, s.Node, age)
+	}
+}
+
+// stoodStill says whether a start's node or its supervisor stood still, or had to be started, at any time
+// since a moment: between the last look at a grant's age and the command's first line nobody looks again.
+func (t *trial) stoodStill(s Line, since time.Time) bool {
+	return slices.ContainsFunc(t.h.Faults, func(f Fault) bool {
+		kind := f.trait()
+		old := f.kind() == NodeFailPoint && f.Point == AfterClaim // that is before the look
+		return (kind.sleeps && !old || f.kind() == SupervisorKill) && f.on(s.Node) && f.From.Before(s.Wall()) && !f.end().Before(since)
+	})
+}
 
 // tooLate holds each grant, by the granting member's own clock, against what its definition allows.
 func (t *trial) tooLate() {

@@ -53,6 +53,8 @@ type Fault struct {
 	Proof string
 	// Detail is for people: the signal, the place, the offset.
 	Detail string
+	// Point is the fail point that it is about, if it is about one.
+	Point string
 	// Skew is how far the node's clock is ahead while it lasts.
 	Skew time.Duration
 	// Shown is what a status, a metric or readyz said of it while it lasted.

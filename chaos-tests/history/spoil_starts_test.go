@@ -57,6 +57,7 @@ func startDefects() []defect {
 			return r.taken(20)
 		}, func(h *history.History) { h.Faults = []history.Fault{befell(history.NodeCut, "n2", 1.5, 3)} })},
 		{"C03", "granted after its start deadline", "", briefly(history.Spec{Period: 1e9, End: at(6), Kept: 10, StartDeadline: 1e9}, map[int]second{5: begun(6.2)})},
+		{"C03", "started long after its grant", "", with(heldUp, func(h *history.History) { h.Faults[0].Point = history.AfterClaim })},
 		{"C03", "caught up, and the policy is to catch up nothing", "", with(briefly(history.Spec{Period: 1e9, End: at(6), Kept: 10, CatchUp: "none"},
 			map[int]second{5: begun(10.5)}), func(h *history.History) { h.Faults = []history.Fault{befell(history.NodeCut, "n1", 4.5, 8)} })},
 		{"C03", "later than the promised recovery", "", spoilt(func(h *history.History) {
@@ -115,6 +116,23 @@ func late(owner, befallen string) func() history.History {
 	}, func(h *history.History) { h.Faults = []history.Fault{befell(history.NodeCut, befallen, 2.5, 4)} })
 }
 
+// heldUp is a job whose command starts 6 s after it was granted, on a node that a fail point held up.
+func heldUp() history.History {
+	r := newRecording()
+	j := r.apply(0.3, nil, "one", history.Spec{Period: 3e9, End: at(4), Kept: 10})
+	r.begin(3.05, j, "n1", 3, "")
+	for i := range r.h.Lines {
+		moved(&r.h.Lines[i], 6)
+	}
+	r.h.Effects = nil
+	r.h.Lines = dropOf(r.h.Lines, sent)
+	r.end(9.3, j, 0)
+	r.foldAlone(20, j)
+	h := r.taken(30)
+	h.Faults = []history.Fault{befell(history.NodeFailPoint, "n1", 3.06, 9.05)}
+	return h
+}
+
 // begun is the second 5 whose run begins at a moment.
 func begun(moment float64) second {
 	return func(r *recording, j *recordedJob) {
@@ -165,6 +183,7 @@ func startLookalikes() []lookalike {
 		}})},
 		{"C03", "granted just before its start deadline", briefly(history.Spec{Period: 1e9, End: at(6), Kept: 10, StartDeadline: 1e9}, map[int]second{5: begun(5.95)})},
 		{"C03", "late, and a fault befell the node that owned it", late("n2", "n2")},
+		{"C03", "started long after its grant, for its node stood still just before", heldUp},
 		{"C03", "tried again long after its instant, once it was surely dead", with(func() history.History {
 			r := newRecording()
 			j := r.apply(0.3, nil, "one", history.Spec{Period: 3e9, End: at(6), Kept: 10, OnLost: "retry"})
