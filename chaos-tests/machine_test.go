@@ -55,7 +55,7 @@ func (m *machine) wake() { signalEach(m.pids, syscall.SIGCONT) }
 
 // wakeCommands wakes commands and children alone: who of a machine's processes gets on first after a sleep
 // is nobody's to say, and a command that comes before its supervisor is not killed before it has acted.
-func (m *machine) wakeCommands() { signalEach(m.pids[2:], syscall.SIGCONT) }
+func (m *machine) wakeCommands() { signalEach(m.pids[min(2, len(m.pids)):], syscall.SIGCONT) }
 
 // sleeperHeadStart is how long the commands of a machine that wakes up go on before their supervisor does:
 // three effects.
