@@ -35,6 +35,12 @@ func (h *History) recovered(j *Judgement) int {
 	if healed.IsZero() {
 		return 0
 	}
+	before := len(j.Findings)
+	defer func() {
+		for i := range j.Findings[before:] { // all of it is about how soon
+			j.Findings[before+i].Slow = true
+		}
+	}()
 	looked := 0
 	dispatchers := map[string]bool{}
 	for _, s := range h.Statuses {

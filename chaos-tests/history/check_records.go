@@ -136,6 +136,7 @@ func (t *trial) lossOf(r Run) {
 		case "LOST(member lost)", "FAILED(lock lost)":
 			if t.h.lostAt(a.Member, r.Instant, t.recordedAt(r.Firing, a.Number)) == nil {
 				t.report("C10", r.Instant, r.Firing, "a fault of "+a.Member, "the fault log", "%s is %s, and nothing befell %s", r.Firing, end, a.Member)
+				t.blameSlow()
 			}
 		case "TIMED_OUT":
 			if t.specAt(r.Instant).Timeout == 0 {

@@ -31,6 +31,9 @@ func (t *trial) missed(*Judgement) int {
 			if untrue := t.untrue(v, i); untrue != "" {
 				t.report("C01", d.at, t.firing(d.at), "a reason that is true", v.by,
 					"instant %s is %s, and %s", clock(d.at), shown(v.verdict, v.reason), untrue)
+				if untrue == inTime || untrue == changeLate {
+					t.blameSlow()
+				}
 			}
 		}
 	}
@@ -48,6 +51,12 @@ func (t *trial) startedAt() map[time.Time]bool {
 
 func (t *trial) firing(at time.Time) string { return t.uid + "@" + at.Format(time.RFC3339) }
 
+// Why the verdict of an instant is not true that a slow etcd may have kept waiting.
+const (
+	inTime     = "no fault kept it from being in time"
+	changeLate = "no change came in time to be to blame"
+)
+
 // untrue says why the verdict of an instant without a start cannot be true, or "".
 func (t *trial) untrue(v ended, i int) string {
 	d := t.due[i]
@@ -60,7 +69,7 @@ func (t *trial) untrue(v ended, i int) string {
 	case "SKIPPED(paused)", "SKIPPED(edited)", "SKIPPED(deleted)":
 		until, _ := t.reach(d.at, t.recovery)
 		if era.ended == "" || era.until.from.After(until) {
-			return "no change came in time to be to blame"
+			return changeLate
 		}
 	case "SKIPPED(canceled)":
 		if len(t.cancels) == 0 {
@@ -71,18 +80,18 @@ func (t *trial) untrue(v ended, i int) string {
 			return "that was decided while it was still on time"
 		}
 		if !t.inFault(d.at) {
-			return "no fault kept it from being in time"
+			return inTime
 		}
 	case "LOST(never started)":
 		if !t.inFault(d.at) {
-			return "no fault kept it from being in time"
+			return inTime
 		}
 	case "MISSED(start deadline)":
 		if era.spec.StartDeadline == 0 {
 			return "the job has no start deadline"
 		}
 		if !t.inFault(d.at) && !t.blocked(d.at) {
-			return "no fault kept it from being in time"
+			return inTime
 		}
 	}
 	return ""
@@ -212,6 +221,7 @@ func (t *trial) late(*Judgement) int {
 		}
 		t.report("C03", s.Wall(), s.Firing, "a start by "+clock(until)+": "+want, "its start line",
 			"%s attempt %s started on %s at %s, %s after it was due", s.Firing, s.Attempt, s.Node, clock(s.Wall()), s.Lateness())
+		t.blameSlow()
 	}
 	t.tooLate()
 	return looked

@@ -56,6 +56,44 @@ func TestWhatShowsNothingIsInconclusive(t *testing.T) {
 	}
 }
 
+// TestASlowDiskExcusesWhatIsLateAndNothingElse: etcd was slower than its own time-outs, so that nothing is
+// promised of when; all else holds however slow it is.
+func TestASlowDiskExcusesWhatIsLateAndNothingElse(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		check, name string
+		want        history.Verdict
+	}{
+		{"C01", "missed, and the fault log is empty", history.Inconclusive},
+		{"C01", "skipped for an edit that came much later", history.Inconclusive},
+		{"C03", "late without a fault", history.Inconclusive},
+		{"C10", "lost with a node that nothing befell", history.Inconclusive},
+		{"C15", "no dispatcher R after the last fault", history.Inconclusive},
+		{"C01", "an instant that nothing says anything of", history.Invalid},
+		{"C01", "a skip for an overlap with an attempt that had ended", history.Invalid},
+		{"C02", "one attempt starts twice", history.Invalid},
+		{"C03", "started long after its grant", history.Invalid},
+		{"C03", "granted after its start deadline", history.Invalid},
+	}
+	for _, tt := range tests {
+		t.Run(tt.check+"/"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			for _, d := range defects() {
+				if d.check != tt.check || d.name != tt.name {
+					continue
+				}
+				h := d.history()
+				h.FsyncP99 = history.SlowestFsync + 1
+				if j := h.Judge(history.Needs{}); j.Verdict != tt.want {
+					t.Errorf("it is %s with doubts %q, want %s\n%s", j.Verdict, j.Doubts, tt.want, lines(j.Findings))
+				}
+				return
+			}
+			t.Error("there is no such defect")
+		})
+	}
+}
+
 func sent(l history.Line) bool {
 	return l.Event == history.Done || l.Event == history.Refused || l.Event == history.Unsent
 }

@@ -17,6 +17,8 @@ type Finding struct {
 	What     string
 	Want     string
 	Evidence string
+	// Slow says that an etcd that is slower than its own time-outs may have done it.
+	Slow bool
 }
 
 // String is one line of a failing test.
@@ -36,7 +38,8 @@ func (f Finding) String() string {
 // Verdict is what a judgement comes to.
 type Verdict string
 
-// A history is Inconclusive when it could not have shown what it was to show: that is never a pass.
+// A history is Inconclusive when it could not have shown what it was to show: that is never a pass. One in
+// which etcd's disk was too slow is so, too, if all that was found comes of that.
 const (
 	Valid        Verdict = "valid"
 	Invalid      Verdict = "invalid"
@@ -127,10 +130,11 @@ func (h History) Judge(n Needs) Judgement {
 		return strings.Compare(a.Job, b.Job)
 	})
 	j.Doubts = append(j.Doubts, h.doubts(n, &j)...)
+	grave := func(f Finding) bool { return !f.Slow || h.FsyncP99 <= SlowestFsync }
 	switch {
-	case len(j.Findings) > 0:
+	case slices.ContainsFunc(j.Findings, grave):
 		j.Verdict = Invalid
-	case len(j.Doubts) > 0:
+	case len(j.Doubts) > 0: // that etcd was so slow is one of them
 		j.Verdict = Inconclusive
 	default:
 		j.Verdict = Valid

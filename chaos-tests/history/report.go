@@ -52,14 +52,7 @@ func (h History) Report(j Judgement) string {
 		}
 		row(name, "%s", d)
 	}
-	const most = 10
-	for i, f := range j.Findings {
-		if i == most {
-			row("", "… and %d more", len(j.Findings)-most)
-			break
-		}
-		row(map[bool]string{true: "found"}[i == 0], "%s", f)
-	}
+	h.reportFindings(row, &j)
 	if page := h.Timeline(j); page != "" {
 		fmt.Fprintf(&b, "\n%s", page)
 	}
@@ -132,6 +125,22 @@ func (j *Judgement) overcome(h *History, f Fault) time.Duration {
 		return 0
 	}
 	return over.Sub(f.From)
+}
+
+// mostFound bounds how many findings of one check a report shows.
+const mostFound = 4
+
+func (h *History) reportFindings(row func(string, string, ...any), j *Judgement) {
+	said := map[string]int{}
+	for i, f := range j.Findings {
+		name := map[bool]string{true: "found"}[i == 0]
+		switch said[f.Check]++; {
+		case said[f.Check] <= mostFound:
+			row(name, "%s", f)
+		case said[f.Check] == mostFound+1:
+			row(name, "%s … and %d more", f.Check, j.count(f.Check)-mostFound)
+		}
+	}
 }
 
 func (h *History) reportEffects(row func(string, string, ...any), j *Judgement) {

@@ -45,6 +45,9 @@ func (t *trial) report(check string, at time.Time, firing, want, evidence, what 
 	})
 }
 
+// blameSlow notes of what was reported last that a slow etcd may have done it.
+func (t *trial) blameSlow() { t.found[len(t.found)-1].Slow = true }
+
 // settled is how long before the end of the history an instant must lie to have its verdict for sure.
 const settled = 5 * time.Second
 
