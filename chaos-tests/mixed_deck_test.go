@@ -105,7 +105,9 @@ func deck(b *bed) []card {
 		{"dispatcher-kill", atNode, func(d *dealer) breakage { return d.b.nodeKill(d.dispatcher(), d.between(200*ms, 6*s)) }},
 		{"supervisor-kill", atNode, func(d *dealer) breakage { return d.b.supervisorKill(d.node()) }},
 		{"node-freeze-short", atNode, func(d *dealer) breakage { return d.b.nodeFreeze(d.node(), ttl/2) }},
-		{"node-freeze-long", atNode, func(d *dealer) breakage { return d.b.nodeFreeze(d.node(), 3*ttl) }},
+		{"node-freeze-long", atNode, func(d *dealer) breakage { // its commands must be dead before it wakes up
+			return d.b.nodeFreeze(d.busy([]string{canceledJob}), hold+ttl)
+		}},
 		{"machine-freeze", atNode, func(d *dealer) breakage { return d.b.machineFreeze(d.node(), d.between(ttl, 4*ttl)) }},
 		{"node-term", atNode, func(d *dealer) breakage { return d.b.nodeTerm(d.node(), d.between(0, 3*s)) }},
 		{"node-cut", atNode, func(d *dealer) breakage { return d.b.nodeCut(d.node(), d.between(2*s, 4*ttl)) }},
