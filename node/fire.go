@@ -73,7 +73,7 @@ func (n *Node) fire(ctx, attempt context.Context, f firing) {
 			return
 		}
 		n.runEvents.publish(scheduler.RunEvent{Run: withAttempts(run, entry.Past, line)})
-		result = n.execute(attempt, f.job, h, lock)
+		result = n.execute(attempt, f.job, h, lock, entry.Due)
 		n.inbox.post(func(now scheduler.Reading) { n.attemptEnding(f.job, entry, now) })
 	}
 
@@ -108,13 +108,13 @@ func (n *Node) mayStart(ctx context.Context, h *held, begun scheduler.Reading, r
 }
 
 // execute runs the attempt. The executor enforces the deadlines of the lock and the time limit.
-func (n *Node) execute(ctx context.Context, job scheduler.Job, h *held, lock scheduler.Lock) executor.Result {
+func (n *Node) execute(ctx context.Context, job scheduler.Job, h *held, lock scheduler.Lock, due time.Time) executor.Result {
 	started := n.cfg.Clock()
 	token := lock.Token
 	if cutTokenMemory {
 		token = int64(h.attempt)
 	}
-	n.metrics.started(h, started)
+	n.metrics.started(h, due, started)
 	defer func() { n.metrics.ended(h, started, n.cfg.Clock()) }()
 	return n.executor.Execute(ctx, executor.Attempt{
 		Job: job.Name, Firing: h.firing, Generation: job.Generation, Number: h.attempt,

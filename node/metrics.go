@@ -38,7 +38,7 @@ func newMetrics(n *Node, registry prometheus.Registerer) (*metrics, error) {
 			Name: "quorumcron_firings_total", Help: "Firings that ended here, by verdict; LOST counts those found by this member.",
 		}, []string{"verdict"}),
 		startLag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "quorumcron_start_lag_seconds", Help: "Start of an attempt after its scheduled instant.",
+			Name: "quorumcron_start_lag_seconds", Help: "Start of an attempt after its firing was due: its scheduled instant and jitter.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}),
 		runDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -116,11 +116,11 @@ func (m *metrics) committed(d scheduler.Decision) {
 	}
 }
 
-// started counts an attempt that is about to run.
-func (m *metrics) started(h *held, now scheduler.Reading) {
+// started counts an attempt that is about to run. Its lag is reckoned from due, for jitter is no lateness.
+func (m *metrics) started(h *held, due time.Time, now scheduler.Reading) {
 	m.running.WithLabelValues(h.kind()).Inc()
-	if at := h.firing.Instant(); !at.IsZero() {
-		m.startLag.Observe(now.Wall.Sub(at).Seconds())
+	if !h.firing.Manual() {
+		m.startLag.Observe(now.Wall.Sub(due).Seconds())
 	}
 }
 
