@@ -45,7 +45,7 @@ func (s *Store) cancelOnce(ctx context.Context, name scheduler.JobName, f schedu
 	case p.stateErr != nil:
 		return CancelReceipt{}, false, fmt.Errorf("%w: its state: %w", scheduler.ErrConflict, p.stateErr)
 	case p.state == nil || p.state.UID != f.UID:
-		return CancelReceipt{}, false, fmt.Errorf("%w: `run list --job %s` shows its firings", scheduler.ErrNotFound, name.Name)
+		return CancelReceipt{}, false, fmt.Errorf("%w: `run list --job %s` shows its firings", scheduler.ErrNotFound, argument(name))
 	}
 	if i := entryOf(*p.state, f); i >= 0 {
 		return s.cancelRunning(ctx, name, p, p.state.Entries[i], caller, now)

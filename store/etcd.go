@@ -64,12 +64,16 @@ func is(err error, any ...error) bool {
 func failure(err error) error {
 	switch classify(err) {
 	case endUnknown:
-		return fmt.Errorf("%w: %w", scheduler.ErrUnknown, err)
+		return fmt.Errorf("%w: etcd: %w", scheduler.ErrUnknown, err)
 	case endShape:
 		return fmt.Errorf("%w: etcd: %w", scheduler.ErrExhausted, err)
 	}
-	return fmt.Errorf("%w: %w", scheduler.ErrUnavailable, err)
+	return away(err)
 }
+
+// away is the error of a request that etcd did not answer, or refused as it stands. It names etcd, for it reaches
+// users through a node that is well.
+func away(err error) error { return fmt.Errorf("%w: etcd: %w", scheduler.ErrUnavailable, err) }
 
 // commit sends one transaction outside the groups. Its error wraps ErrUnknown unless it is certain
 // that nothing was applied.
@@ -89,7 +93,7 @@ func (s *Store) read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnRes
 	defer cancel()
 	resp, err := s.client.Txn(ctx).Then(gets...).Commit()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", scheduler.ErrUnavailable, err)
+		return nil, away(err)
 	}
 	return resp, nil
 }
@@ -100,7 +104,7 @@ func (s *Store) get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 	defer cancel()
 	resp, err := s.client.Get(ctx, key, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", scheduler.ErrUnavailable, err)
+		return nil, away(err)
 	}
 	return resp, nil
 }

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -365,6 +366,43 @@ func TestUsersAreToldWhatIsUnknown(t *testing.T) {
 		b.must(err)
 		if edit.Change != scheduler.Unchanged || edit.Job.Generation != 2 {
 			b.Errorf("got %+v, want the first one found", edit)
+		}
+	})
+}
+
+// TestSilenceOfEtcdIsSaidToBeEtcds: who reads it looks at etcd, not at the node that answered.
+func TestSilenceOfEtcdIsSaidToBeEtcds(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		r := b.apply("a")
+		b.link.Cut()
+		defer b.link.Mend()
+		_, list := b.store.Jobs(b.ctx, scheduler.JobQuery{Limit: 1})
+		_, show := b.store.Job(b.ctx, r.Job.Name)
+		_, write := b.store.Pause(b.ctx, store.EditRequest{Name: r.Job.Name, Now: at(noon)})
+		for what, err := range map[string]error{"list": list, "show": show, "pause": write} {
+			if !errors.Is(err, scheduler.ErrUnavailable) || !strings.Contains(err.Error(), "etcd") {
+				t.Errorf("%s: got %v, want it unavailable, and etcd named", what, err)
+			}
+		}
+	})
+}
+
+// TestAdviceNamesTheNamespace: a command that is advised can be copied, also for a job of another namespace.
+func TestAdviceNamesTheNamespace(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		job := definition("a")
+		job.Name.Namespace = "prod"
+		edit, err := b.store.Apply(b.ctx, store.ApplyRequest{Job: job, Now: at(noon)})
+		b.must(err)
+		_, err = b.store.Pause(b.ctx, store.EditRequest{Name: job.Name, Now: at(noon)})
+		b.must(err)
+		_, trigger := b.store.Trigger(b.ctx, scheduler.TriggerRequest{Job: job.Name, RequestID: "x"}, at(noon))
+		_, show := b.store.RunByFiring(b.ctx, scheduler.At(edit.Job.UID, noon))
+		_, cancel := b.store.Cancel(b.ctx, job.Name, scheduler.At("former", noon), "", at(noon))
+		for what, err := range map[string]error{"trigger": trigger, "run show": show, "run cancel": cancel} {
+			if err == nil || !strings.Contains(err.Error(), "--namespace prod`") {
+				t.Errorf("%s: got %v, want a command with --namespace prod", what, err)
+			}
 		}
 	})
 }

@@ -187,3 +187,6 @@ func parseThreeDigits(s string) (int, bool) {
 	n, err := strconv.Atoi(s)
 	return n, err == nil && n >= 0 && s == threeDigits(n)
 }
+
+// argument is a job as an advised command names it: with its namespace, for the command would take another.
+func argument(n scheduler.JobName) string { return n.Name + " --namespace " + n.Namespace }

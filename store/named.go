@@ -112,9 +112,9 @@ func (s *Store) missing(ctx context.Context, job scheduler.Job, n named) error {
 		calendar, known := n.known[name]
 		switch {
 		case n.unreadable[name] != nil:
-			e.Problem, e.Remedy = "the stored calendar cannot be read: "+n.unreadable[name].Error(), "apply the calendar again"
+			e.Problem, e.Remedy = "names a calendar that cannot be read: "+n.unreadable[name].Error(), "apply the calendar again"
 		case known && calendar.Deleting:
-			e.Problem, e.Remedy = "the calendar is being deleted", "apply the calendar to keep it, then the job"
+			e.Problem, e.Remedy = "names a calendar that is being deleted", "apply the calendar to keep it, then the job"
 		case known:
 			continue
 		default:
@@ -124,7 +124,7 @@ func (s *Store) missing(ctx context.Context, job scheduler.Job, n named) error {
 					return err
 				}
 			}
-			e.Problem, e.Remedy = "there is no such calendar in namespace "+name.Namespace, calendarRemedy(short, there)
+			e.Problem, e.Remedy = "is no calendar of namespace "+name.Namespace, calendarRemedy(short, there)
 		}
 		errs = append(errs, e)
 	}

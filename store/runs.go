@@ -224,7 +224,7 @@ func (s *Store) runIn(ctx context.Context, name scheduler.JobName, p present, f 
 			return never(r.Verdict, r.Reason, "")
 		}
 	}
-	return scheduler.Run{}, fmt.Errorf("%w: its record may have aged out; `run list --job %s` shows what is kept", scheduler.ErrNotFound, name.Name)
+	return scheduler.Run{}, fmt.Errorf("%w: its record may have aged out; `run list --job %s` shows what is kept", scheduler.ErrNotFound, argument(name))
 }
 
 // jobOfUID finds the job of a uid: by a record, by a lock, or by looking through the states, which

@@ -62,7 +62,7 @@ func (s *Store) triggerOnce(ctx context.Context, r scheduler.TriggerRequest, id 
 	case job.Tombstone():
 		return receipt, false, fmt.Errorf("%w: it was deleted at %s", scheduler.ErrNotFound, job.Deleted.Format(time.RFC3339))
 	case job.Paused:
-		return receipt, false, fmt.Errorf("%w: resume it first (`job resume %s`)", scheduler.ErrPaused, r.Job.Name)
+		return receipt, false, fmt.Errorf("%w: resume it first (`job resume %s`)", scheduler.ErrPaused, argument(r.Job))
 	case read.Responses[2].GetResponseRange().GetCount() >= mostWaiting:
 		return receipt, false, fmt.Errorf("%w: %d triggers of it are waiting already", scheduler.ErrExhausted, mostWaiting)
 	}
