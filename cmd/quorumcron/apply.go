@@ -33,12 +33,16 @@ func newCalendarApply(c *console) *cobra.Command {
 }
 
 func (o *applyOptions) command(c *console, nouns string) *cobra.Command {
+	noun := strings.TrimSuffix(nouns, "s")
 	cmd := &cobra.Command{
 		Use: "apply -f FILE|DIR|-", Short: "Store " + nouns + " from files, each one whole or not at all", Args: exactly(),
 		Long: "Store " + nouns + " from YAML or JSON files with any number of documents; from a folder its *.yaml, *.yml\n" +
 			"and *.json files; from stdin for \"-\". All documents are checked before the first is stored: if one is\n" +
 			"wrong, everything that is wrong is shown, and nothing is stored. Then each is stored by itself; the\n" +
-			"result says which were. Applying the same file again changes nothing.",
+			"result says which were. Applying the same file again changes nothing. --namespace is for documents\n" +
+			"that name none; another one in a document is then an error.",
+		Example: "  quorumcron " + noun + " apply -f " + nouns + "/\n" +
+			"  quorumcron " + noun + " show night -o yaml | quorumcron " + noun + " apply -f - --server 10.0.1.2:7460",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.fixed = cmd.Flags().Changed("namespace")
 			if len(o.files) == 0 {

@@ -126,7 +126,7 @@ func TestCommands(t *testing.T) {
 		{"job-trigger", "job trigger report", ""},
 		{"job-trigger-again", "job trigger report --request-id req-1", ""},
 		{"job-trigger-json", "job trigger report -o json", ""},
-		{"job-trigger-unknown", "job trigger unknown", ""},
+		{"job-trigger-unknown", "job trigger unknown --namespace prod", ""},
 		{"job-verb", "job aply", ""},
 		{"job-no-verb", "job", ""},
 		{"run-list", "run list --limit 3", ""},
@@ -405,6 +405,19 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		for _, line := range strings.Split(c.stdout.String(), "\n") {
 			if len([]rune(line)) > 140 {
 				t.Errorf("%v --help has a line of %d characters: %q", path, len(line), line)
+			}
+		}
+		// What cannot be guessed from a usage line has an example, and examples are commands.
+		if _, arguments, _ := strings.Cut(cmd.Use, " "); arguments != "" && arguments != "NAME" && cmd.Example == "" {
+			t.Errorf("%v: no example of %s", path, arguments)
+		}
+		for _, line := range strings.Split(strings.ReplaceAll(cmd.Example, "\\\n", " "), "\n") {
+			for _, one := range strings.Split(line, " | ") {
+				if args, ours := strings.CutPrefix(strings.TrimSpace(one), "quorumcron "); ours {
+					acceptable(t, strings.Join(path, " ")+" --help", words(args), nil)
+				} else if one != "" {
+					t.Errorf("%v: the example %q is no command of ours", path, line)
+				}
 			}
 		}
 		for _, sub := range cmd.Commands() {

@@ -42,6 +42,7 @@ func newDev(c *console) *cobra.Command {
 		Use: "dev", Short: "Try it: etcd, nodes and sample jobs in this one process", Args: exactly(),
 		Long: "Try it: an etcd member, some nodes and a few sample jobs in this one process, on loopback only.\n" +
 			"Each run is shown as it ends. Ctrl-C ends it and leaves nothing behind, unless --data-dir keeps it.",
+		Example: "  quorumcron dev\n  quorumcron dev --nodes 5 --calendars calendars/ --jobs jobs/",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complain(); err != nil {
 				return err

@@ -11,7 +11,7 @@ import (
 
 func newJobPause(c *console) *cobra.Command {
 	o := &jobOptions{}
-	return o.command(c, "pause", "Stop a job's schedule; attempts in flight go on", func(ctx context.Context, client *client) error {
+	cmd := o.command(c, "pause", "Stop a job's schedule; attempts in flight go on", func(ctx context.Context, client *client) error {
 		answer, err := call(ctx, client, client.jobs.Pause, &quorumcronv1.JobServicePauseRequest{Namespace: o.namespace, Name: o.name})
 		if err != nil {
 			return err
@@ -24,4 +24,7 @@ func newJobPause(c *console) *cobra.Command {
 			row(w, text)
 		})
 	})
+	cmd.Long = "Stop a job's schedule. Attempts in flight go on; instants that fall due before `job resume` are\n" +
+		"SKIPPED(paused), and triggers are refused."
+	return cmd
 }

@@ -34,6 +34,9 @@ func newJobTrigger(c *console) *cobra.Command {
 			row(w, text)
 		})
 	})
+	cmd.Long = "Ask for one firing now, outside the schedule and its calendars. It is SKIPPED(overlap) while an attempt of the\n" +
+		"job is in flight; a paused job refuses it. If it is not known whether it was stored, the same --request-id\n" +
+		"again finds out, and fires nothing twice."
 	cmd.Flags().StringVar(&requestID, "request-id", "", "makes a repeat of this call safe for 24 hours (default: one is made)")
 	return cmd
 }

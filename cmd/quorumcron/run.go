@@ -25,6 +25,8 @@ type runOptions struct {
 func (o *runOptions) command(use, short string, run func(context.Context, *client) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use + " FIRING", Short: short, Args: exactly("FIRING"),
+		Long:              short + ". FIRING is as `job trigger` and the last column of `run list` show it.",
+		Example:           "  quorumcron run " + use + " 01m8px4xe5m8gw87wbwnv1kjvp@2026-12-24T18:00:00Z",
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.firing = args[0]

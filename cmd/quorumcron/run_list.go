@@ -38,7 +38,7 @@ func newRunList(c *console) *cobra.Command {
 	o.namespaceOption.addFlags(cmd.Flags())
 	cmd.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "list the runs of all namespaces")
 	cmd.Flags().StringVar(&o.job, "job", "", "only this job's runs")
-	cmd.Flags().IntVar(&o.limit, "limit", 20, "the most runs to list")
+	cmd.Flags().IntVar(&o.limit, "limit", 20, "the most runs to list, at most 100000")
 	addOutput(cmd, &o.output)
 	// The flag was made just above, so registering it cannot fail.
 	_ = cmd.RegisterFlagCompletionFunc("job", func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {

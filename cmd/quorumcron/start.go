@@ -65,7 +65,7 @@ func (o *startOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.prefix, "prefix", "/quorumcron/", "part of etcd's keys that the cluster lives in")
 	f.StringVar(&o.grpcAddr, "grpc-addr", "127.0.0.1:7460", "where the API listens")
 	f.StringVar(&o.httpAddr, "http-addr", "127.0.0.1:7461", "where /healthz, /readyz and /metrics listen")
-	f.StringVar(&o.advertise, "advertise-addr", "", "where other nodes reach the API (default: derived from --grpc-addr)")
+	f.StringVar(&o.advertise, "advertise-addr", "", "where other nodes reach the API (default: --grpc-addr or hostname)")
 	f.BoolVar(&o.insecure, "insecure", false, "listen where other machines reach it, without TLS and tokens")
 	f.Var(&o.labels, "label", "label for jobs to select by; may be repeated")
 	durationVar(f, &o.ttl, "session-ttl", 10*time.Second, "silence after which the node counts as dead, 3s to 60s")
