@@ -24,7 +24,7 @@
 // that key, so that every join has a new, higher one: that of a restarted process, and that of a process
 // that lost its session and joined again. What was assigned to the former ID belongs to nobody until an
 // assignment names the new one, and that assignment moves rules/head, so that no claim of the former life
-// commits after it (rule 12 of the design). A number in the data folder alone would not do: with a lost
+// commits after it (rule 12 of docs/architecture.md). A number in the data folder alone would not do: with a lost
 // folder it starts from 1 again, and meets an assignment that still names name#1.
 //
 // # The two sessions

@@ -64,7 +64,7 @@ func (p *pulse) waiting(now scheduler.Reading) (oldest, silence time.Duration) {
 const stuckAlone = 2 * time.Minute
 
 // watchdog lets the sessions die while the engine is stuck, so that other members take over as if
-// this process were dead: a dead engine must not look alive (§4 of the design). Stuck is: the loop
+// this process were dead: a dead engine must not look alive. Stuck is: the loop
 // has not turned for TTL/2, or no planned transaction has had an answer for TTL (or one of them for
 // stuckAlone) while linearizable reads have been answered for as long. One read is not enough: when
 // etcd comes back it may be answered before the first transaction is.

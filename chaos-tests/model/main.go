@@ -1,7 +1,7 @@
 // Command model checks the protocol of claims and ends by visiting every reachable state of small worlds:
 // one to three members, one or two jobs, one etcd.
 //
-// It follows the rules of the design (docs/architecture.md) as store, scheduler and node carry them out,
+// It follows the rules of docs/architecture.md as store, scheduler and node carry them out,
 // and shows that in each world every invariant holds and every state can settle; that each guard is
 // needed, by taking it away and finding what breaks; and that the interesting states are reached at all.
 // The README says which line of code stands behind which guard, what the worlds leave out, and what was

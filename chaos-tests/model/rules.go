@@ -1,8 +1,8 @@
 package main
 
 // rules are the guards and habits of the protocol that can be taken away. The zero value is the
-// protocol; each true field takes one thing from it. The numbers are those of the design's rules; the
-// README says which line of code stands behind each.
+// protocol; each true field takes one thing from it. The numbers are those of the rules in
+// docs/architecture.md; the README says which line of code stands behind each.
 type rules struct {
 	NoStateCompare, NoJobCompare      bool // 1, 5, 7, 10
 	NoSkipJob                         bool // 10: a skip does not compare the definition

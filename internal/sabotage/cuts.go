@@ -1,6 +1,6 @@
 package sabotage
 
-// Cuts are all there are, in the order of the design's rules.
+// Cuts are all there are, in the order of the rules in docs/architecture.md.
 func Cuts() []Cut {
 	return []Cut{
 		// Claims: what a Begin, a Skip and a Miss rest on.

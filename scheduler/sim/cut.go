@@ -4,8 +4,8 @@ package sim
 // scripts in testdata/without show how, each with the shortest history that does it.
 type Cut string
 
-// What can be taken out, with the rule of the design that asks for it. The empty Cut is the whole
-// protocol.
+// What can be taken out, with the rules of docs/architecture.md that ask for it. The empty Cut is
+// the whole protocol.
 const (
 	CutStateCompare   Cut = "state-compare"   // every write of a state compares the revision planned on (1, 5, 10)
 	CutJobCompare     Cut = "job-compare"     // claims compare the definition's revision (1, 10)
@@ -30,11 +30,11 @@ const (
 	CutBlame          Cut = "blame"           // a skip compares what it blames (10)
 	CutReload         Cut = "reload"          // a shard that is gained is read anew (12)
 	CutIncarnation    Cut = "incarnation"     // assignments name the incarnation (12)
-	CutKill           Cut = "kill"            // a member ends its attempts before they can be called lost (§4)
-	CutAge            Cut = "age"             // an old grant, or one under a doubted session, is not started (§4, 11)
-	CutMarks          Cut = "marks"           // lost watch events are looked for (§4)
-	CutClock          Cut = "clock"           // a member with a stepped clock grants nothing (§6)
-	CutCatchUp        Cut = "catch-up"        // a new owner goes on from the stored cursor, not from its clock (§6)
+	CutKill           Cut = "kill"            // a member ends its attempts before they can be called lost
+	CutAge            Cut = "age"             // an old grant, or one under a doubted session, is not started (11)
+	CutMarks          Cut = "marks"           // lost watch events are looked for
+	CutClock          Cut = "clock"           // a member with a stepped clock grants nothing
+	CutCatchUp        Cut = "catch-up"        // a new owner goes on from the stored cursor, not from its clock
 )
 
 // Cuts are all of them.

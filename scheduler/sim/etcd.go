@@ -8,7 +8,7 @@ import (
 )
 
 // etcd is the one truth: keys with revisions, and leases. Each method that changes something is one
-// transaction with the guards of the rules of the design; what it is asked to write comes from a member
+// transaction with the guards of the rules in docs/architecture.md; what it is asked to write comes from a member
 // that may be behind. Values in it are never changed, only replaced, so that whoever read one keeps it.
 type etcd struct {
 	world   *world

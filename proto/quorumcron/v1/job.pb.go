@@ -1208,7 +1208,7 @@ type Run struct {
 	Generation int64 `protobuf:"varint,13,opt,name=generation,proto3" json:"generation,omitempty"`
 	// For people: the error's text and the like; at most 1 KiB.
 	Message string `protobuf:"bytes,14,opt,name=message,proto3" json:"message,omitempty"`
-	// The tail of the newest attempt's output, at most 8 KiB. Bytes that are not UTF-8 are shown as
+	// The tail of the newest attempt's output, at most 1 KiB. Bytes that are not UTF-8 are shown as
 	// U+FFFD; Logs has them as they were.
 	Output string `protobuf:"bytes,15,opt,name=output,proto3" json:"output,omitempty"`
 	// How many bytes the output had in all.
