@@ -58,8 +58,9 @@ func (n *Node) Resume(ctx context.Context, job scheduler.JobName, expectedRevisi
 	return edit, err
 }
 
-// addNext says when the edited job is due next, and warns if its calendars leave nothing: that is no
-// mistake by itself, for calendars can change. When they cannot be read, nothing is said; the edit stands.
+// addNext says when the edited job is due next, and warns if nothing lies ahead: that is no mistake by itself,
+// for calendars can change, and an old file may be applied again. When the calendars cannot be read, nothing is
+// said; the edit stands.
 func (n *Node) addNext(ctx context.Context, edit *scheduler.Edit) {
 	if edit.Job.Paused {
 		return
@@ -75,7 +76,10 @@ func (n *Node) addNext(ctx context.Context, edit *scheduler.Edit) {
 	}
 	bare := edit.Job
 	bare.Schedule.Exclude = nil
-	if next, err := nextInstants(bare, calendars, now, 1); err == nil && len(next) > 0 {
+	next, err := nextInstants(bare, calendars, now, 1)
+	if err != nil || len(next) == 0 { // an end before the interval's origin leaves nothing to compile
+		edit.Warnings = append(edit.Warnings, "all instants of the schedule have passed: the job never fires by it")
+	} else {
 		edit.Warnings = append(edit.Warnings, fmt.Sprintf("the calendars in schedule.exclude (%s) leave no instant in the next years: the job never fires by its schedule",
 			strings.Join(edit.Job.Schedule.Exclude, ", ")))
 	}

@@ -350,3 +350,45 @@ func TestWatchersSeeStartsAndEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestApplyWarnsOfAScheduleThatHasPassed: it is stored, for an old file may be applied again, but not in silence.
+func TestApplyWarnsOfAScheduleThatHasPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		now := time.Now().UTC().Truncate(time.Second)
+		for _, test := range []struct {
+			name     string
+			change   func(*scheduler.Job)
+			warnings int
+		}{
+			{"past", func(j *scheduler.Job) { j.Schedule = scheduler.Schedule{At: []time.Time{now.Add(-time.Hour)}} }, 1},
+			{"over", func(j *scheduler.Job) { j.Schedule.End = now.Add(-time.Hour) }, 1},
+			{"paused", func(j *scheduler.Job) { j.Schedule.End, j.Paused = now.Add(-time.Hour), true }, 0},
+			{"soon", func(j *scheduler.Job) { j.Schedule = scheduler.Schedule{At: []time.Time{now.Add(time.Hour)}} }, 0},
+		} {
+			job := handlerJob(test.name, time.Minute, "work", "")
+			test.change(&job)
+			edit, err := b.any().Apply(t.Context(), job, 0)
+			if err != nil || len(edit.Warnings) != test.warnings || test.warnings > 0 && !strings.Contains(edit.Warnings[0], "have passed") {
+				t.Errorf("%s: warnings %q, %v; want %d", test.name, edit.Warnings, err, test.warnings)
+			}
+		}
+	})
+}
+
+// TestAnIntervalThatEndsBeforeItsFirstInstantCanBeTriggered: it gets its origin when it is stored, and with that
+// its schedule has ended. That is no record that nobody can read.
+func TestAnIntervalThatEndsBeforeItsFirstInstantCanBeTriggered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		def := handlerJob("short", time.Hour, "work", "")
+		def.Schedule.End = time.Now().UTC().Truncate(time.Second).Add(30 * time.Minute)
+		job := b.apply(def)
+		if _, err := b.any().Trigger(t.Context(), scheduler.TriggerRequest{Job: job.Name, RequestID: "r"}); err != nil {
+			t.Fatal(err)
+		}
+		b.run(job, 5*time.Second, "ended", func(r scheduler.Run) bool { return r.Last().Verdict == scheduler.Succeeded })
+	})
+}

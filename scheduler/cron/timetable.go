@@ -157,12 +157,14 @@ func (t *Timetable) addDates(list []time.Time) (errs Errors) {
 	return errs
 }
 
-// never tells when nothing of a spec without errors can fire.
+// never tells when nothing of a spec without errors can fire. That an interval's origin comes too late for its end is
+// no mistake in the definition, which has none: it is given to a job that is stored, when its end may be near or past.
+// Such a schedule is one that has ended.
 func (t *Timetable) never(spec Spec) Errors {
 	switch {
 	case len(t.expressions) == 0 && t.every == 0 && len(t.dates) == 0:
 		return Errors{{Field: "cron", Kind: KindNever, Problem: "the schedule is empty", Remedy: "give it cron, every or at"}}
-	case !t.Next(time.Time{}).IsZero():
+	case !t.Next(time.Time{}).IsZero(), t.every != 0 && !spec.Origin.IsZero():
 		return nil
 	case spec.End.IsZero():
 		return Errors{{Field: "start", Value: spec.Start.Format(time.RFC3339Nano), Kind: KindNever,

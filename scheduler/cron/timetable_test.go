@@ -262,3 +262,21 @@ func BenchmarkCompile(b *testing.B) {
 		mustCompile(b, Spec{Cron: []string{"*/5 8-18 * * mon-fri"}, TimeZone: "Europe/Berlin"})
 	}
 }
+
+// TestAnOriginTooLateForTheEndIsAnEnd: the origin is not the user's, so that it makes no definition wrong.
+func TestAnOriginTooLateForTheEndIsAnEnd(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 12, 24, 12, 0, 0, 0, time.UTC)
+	spec := Spec{Every: time.Hour, Origin: noon, End: noon.Add(30 * time.Minute)}
+	table, err := Compile(spec)
+	if err != nil {
+		t.Fatalf("got %v, want a schedule that has ended", err)
+	}
+	if next := table.Next(time.Time{}); !next.IsZero() || table.Count(time.Time{}, noon.AddDate(1, 0, 0)) != 0 {
+		t.Errorf("it is due at %s, want never", next)
+	}
+	spec.Origin, spec.Start = time.Time{}, spec.End
+	if _, err := Compile(spec); err == nil {
+		t.Error("a start that is not before the end was taken")
+	}
+}
