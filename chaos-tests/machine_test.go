@@ -159,7 +159,7 @@ func (n *node) isAmid(name string) {
 
 // lately are the last lines that commands of the node wrote.
 func (n *node) lately() []history.Line {
-	const most = 32 << 10
+	const most = 256 << 10 // several seconds
 	f, err := os.Open(n.effects())
 	if err != nil {
 		return nil // nothing has run there yet
@@ -184,6 +184,17 @@ func (n *node) lately() []history.Line {
 		return nil
 	}
 	return lines
+}
+
+// amid draws a node that nothing strikes yet, and that is in the middle of a command of a job; any, if within the
+// job's period there is none.
+func (d *dealer) amid(job string) *node {
+	for deadline := time.Now().Add(11 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if fit := only(d.free(), func(n *node) bool { return n.amid(job) != "" }); len(fit) > 0 {
+			return d.take(fit)
+		}
+	}
+	return d.node()
 }
 
 // busy draws a node that nothing strikes yet, rather one that has lately run one of the jobs whose names

@@ -106,7 +106,7 @@ func deck(b *bed) []card {
 		{"supervisor-kill", atNode, func(d *dealer) breakage { return d.b.supervisorKill(d.node()) }},
 		{"node-freeze-short", atNode, func(d *dealer) breakage { return d.b.nodeFreeze(d.node(), ttl/2) }},
 		{"node-freeze-long", atNode, func(d *dealer) breakage { // its commands must be dead before it wakes up
-			return d.b.nodeFreeze(d.busy([]string{canceledJob}), hold+ttl)
+			return d.b.nodeFreeze(d.amid(canceledJob), hold+ttl)
 		}},
 		{"machine-freeze", atNode, func(d *dealer) breakage { return d.b.machineFreeze(d.node(), d.between(ttl, 4*ttl)) }},
 		{"node-term", atNode, func(d *dealer) breakage { return d.b.nodeTerm(d.node(), d.between(0, 3*s)) }},
