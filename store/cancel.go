@@ -58,7 +58,7 @@ func (s *Store) cancelOnce(ctx context.Context, name scheduler.JobName, f schedu
 		}
 	}
 	for _, t := range p.triggers {
-		if len(c.then) > 0 || !f.Manual() || t.ID != f.Trigger {
+		if t.ID != f.Trigger { // "" for an instant
 			continue
 		}
 		if err := c.putState(s, shard, p, name, scheduler.CancelTrigger(*p.state, t)); err != nil {

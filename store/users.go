@@ -204,14 +204,8 @@ func (c *change) putState(s *Store, shard scheduler.Shard, p present, name sched
 // closed is the state with the books closed under the old definition. A schedule that does not
 // compile any more has nothing that could be accounted.
 func (p present) closed(r EditRequest, reason scheduler.Reason) scheduler.State {
-	timetable, err := cron.Compile(p.job.Schedule.Spec())
-	if err != nil {
-		timetable = nil
-	}
-	excluded, err := p.calendars.compiled().Of(*p.job)
-	if err != nil {
-		excluded = nil // what they exclude cannot be known
-	}
+	timetable, _ := cron.Compile(p.job.Schedule.Spec())
+	excluded, _ := p.calendars.compiled().Of(*p.job) // none with an error: what they exclude cannot be known
 	view := scheduler.View{
 		Job: *p.job, Timetable: timetable, Excluded: excluded, State: *p.state, StateRevision: p.stateKV.ModRevision,
 		Triggers: p.triggers, NotBeyond: r.NotBeyond,

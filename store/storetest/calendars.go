@@ -23,6 +23,7 @@ func calendarTests() []test {
 		{"AJobNamesCalendarsThatAreThere", aJobNamesCalendarsThatAreThere},
 		{"BooksAreClosedUnderTheCalendars", booksAreClosedUnderTheCalendars},
 		{"ACalendarInUseIsNotDeleted", aCalendarInUseIsNotDeleted},
+		{"ACalendarThatAnUnreadableJobMayNameIsNotDeleted", aCalendarThatAnUnreadableJobMayName},
 		{"ADeletionThatWasCutShortGoesOn", aDeletionThatWasCutShort},
 		{"ACalendarHasAnEditToken", aCalendarHasAnEditToken},
 		{"ACalendarIsRememberedForADay", aCalendarIsRememberedForADay},
@@ -176,6 +177,17 @@ func aCalendarInUseIsNotDeleted(w *world) {
 	w.wantErr("again", w.store.DeleteCalendar(w.ctx, gone), scheduler.ErrNotFound)
 	_, err = w.store.Calendar(w.ctx, gone.Name)
 	w.wantErr("read", err, scheduler.ErrNotFound)
+}
+
+func aCalendarThatAnUnreadableJobMayName(w *world) {
+	w.applyCalendar(closing("night", "22:00", "06:00"), noon)
+	r := w.apply(job("a", naming("night")), noon)
+	w.damage(w.jobKey(r))
+	err := w.store.DeleteCalendar(w.ctx, store.CalendarRequest{Name: calendarNamed("night"), Now: at(noon)})
+	w.wantErr("beside a definition that cannot be read", err, scheduler.ErrConflict)
+	if _, err := w.store.Calendar(w.ctx, calendarNamed("night")); err != nil {
+		w.Errorf("it is gone: %v", err)
+	}
 }
 
 // mark leaves a calendar as a deletion leaves it that was cut short after its first step.

@@ -18,6 +18,7 @@ func dispatchTests() []test {
 		{"TheFormatIsOnlyRaised", theFormatIsOnlyRaised},
 		{"OldRequestsAreSwept", oldRequestsAreSwept},
 		{"UnusedPoolsAreSwept", unusedPoolsAreSwept},
+		{"NoPoolIsSweptWhileADefinitionCannotBeRead", noPoolIsSweptUnread},
 	}
 }
 
@@ -191,5 +192,17 @@ func unusedPoolsAreSwept(w *world) {
 	}
 	if removed, err := w.store.SweepPools(w.ctx, g, w.rules()); err != nil || len(removed) != 0 {
 		w.Errorf("got %v, %v, want nothing to remove", removed, err)
+	}
+}
+
+// noPoolIsSweptUnread: what this version cannot read, a newer one may, and its job needs its pool.
+func noPoolIsSweptUnread(w *world) {
+	g := w.term()
+	r := w.apply(job("a", func(j *scheduler.Job) { j.Target.Selector = map[string]string{"zone": "eu"} }), noon)
+	w.damage(w.jobKey(r))
+	removed, err := w.store.SweepPools(w.ctx, g, w.rules())
+	w.must(err)
+	if pool := scheduler.PoolOf(r.Job).ID; len(removed) != 0 || w.get("pools/"+pool) == nil {
+		w.Errorf("got %v removed, want the pool of a definition that cannot be read kept", removed)
 	}
 }

@@ -18,6 +18,7 @@ func editTests() []test {
 		{"AnEditOfTheScheduleClosesTheBooks", anEditOfTheScheduleClosesTheBooks},
 		{"AnotherEditKeepsTheCursor", anotherEditKeepsTheCursor},
 		{"PauseAndResumeCloseTheBooks", pauseAndResumeCloseTheBooks},
+		{"AnApplyThatPausesSaysSo", anApplyThatPausesSaysSo},
 		{"ADeleteAccountsForEverythingThatWaits", aDeleteAccountsForEverythingThatWaits},
 		{"ADeleteEndsOwedRetries", aDeleteEndsOwedRetries},
 		{"ADeleteFoldsWhatHasEnded", aDeleteFoldsWhatHasEnded},
@@ -29,6 +30,8 @@ func editTests() []test {
 		{"AnOriginIsKeptUnlessTheIntervalChanges", anOriginIsKept},
 		{"EditsAndClaimsAtOnceLoseNothing", editsAndClaimsAtOnceLoseNothing},
 		{"ADamagedDefinitionIsRepairedByAnApply", aDamagedDefinitionIsRepaired},
+		{"ARepairNeverMovesTheCursorBack", aRepairNeverMovesTheCursorBack},
+		{"AJobWithoutAStateIsRepairedByAnApply", aJobWithoutAState},
 		{"FieldsOfANewerMemberSurviveRewriting", fieldsOfANewerMemberSurvive},
 		{"AnInvalidDefinitionIsNotStored", anInvalidDefinitionIsNotStored},
 	}
@@ -131,6 +134,14 @@ func pauseAndResumeCloseTheBooks(w *world) {
 	s := w.record(name).State
 	if !s.Cursor.Equal(noon.Add(10*time.Minute+time.Second)) || counted(s, scheduler.Skipped, scheduler.ReasonPaused) != 10 {
 		w.Errorf("got cursor %s and %+v, want ten SKIPPED(paused)", s.Cursor, s.Counters)
+	}
+}
+
+func anApplyThatPausesSaysSo(w *world) {
+	w.apply(job("a"), noon)
+	s := w.apply(job("a", func(j *scheduler.Job) { j.Paused = true }), noon.Add(90*time.Second)).State
+	if paused := counted(s, scheduler.Skipped, scheduler.ReasonPaused); paused != 1 || len(s.Counters) != 1 {
+		w.Errorf("got %+v, want one SKIPPED(paused)", s.Counters)
 	}
 }
 
@@ -356,24 +367,57 @@ func (w *world) stateKey(r store.JobRecord) string {
 
 func aDamagedDefinitionIsRepaired(w *world) {
 	r, e, _ := w.running("a")
-	_, err := w.client.Put(w.ctx, w.prefix+w.jobKey(r), "\xff\xff")
-	w.must(err)
+	w.damage(w.jobKey(r))
 	if u := w.read(r.Job.Name); len(u.Jobs) != 0 || len(u.Quarantined) != 1 || u.Quarantined[0].Job != r.Job.Name || u.Quarantined[0].Key != w.jobKey(r) {
 		w.Fatalf("got %+v, want it quarantined", u)
 	}
-	_, err = w.store.Pause(w.ctx, store.EditRequest{Name: r.Job.Name, Now: at(noon)})
+	_, err := w.store.Pause(w.ctx, store.EditRequest{Name: r.Job.Name, Now: at(noon)})
 	w.wantErr("pause", err, scheduler.ErrConflict)
 	fixed := w.apply(job("a"), noon.Add(time.Hour))
 	if fixed.Job.UID != r.Job.UID || fixed.Job.Generation <= e.Generation || len(fixed.State.Entries) != 1 || !fixed.State.Cursor.Equal(noon.Add(time.Hour)) {
 		w.Errorf("got %+v, want the same uid, a later generation, and the attempt in flight", fixed)
 	}
-	_, err = w.client.Put(w.ctx, w.prefix+w.stateKey(r), "\xff\xff")
-	w.must(err)
+	w.damage(w.stateKey(r))
 	if u := w.read(r.Job.Name); len(u.Jobs) != 1 || u.Jobs[0].StateRevision != 0 || len(u.Quarantined) != 1 {
 		w.Errorf("got %+v, want the state quarantined", u)
 	}
 	_, err = w.store.Apply(w.ctx, store.ApplyRequest{Job: job("a", hourly), Now: at(noon)})
 	w.wantErr("apply over a state that cannot be read", err, scheduler.ErrConflict)
+}
+
+func aRepairNeverMovesTheCursorBack(w *world) {
+	r, _, _ := w.running("a")
+	w.damage(w.jobKey(r))
+	if fixed := w.apply(job("a"), noon.Add(-time.Hour)); !fixed.State.Cursor.Equal(r.State.Cursor) {
+		w.Errorf("got cursor %s, want %s: what was decided stays decided", fixed.State.Cursor, r.State.Cursor)
+	}
+}
+
+func aJobWithoutAState(w *world) {
+	r := w.apply(job("a"), noon)
+	_, err := w.client.Delete(w.ctx, w.prefix+w.stateKey(r))
+	w.must(err)
+	_, err = w.store.Pause(w.ctx, store.EditRequest{Name: r.Job.Name, Now: at(noon)})
+	w.wantErr("pause", err, scheduler.ErrConflict)
+	later := noon.Add(time.Hour)
+	fixed := w.apply(job("a"), later)
+	if fixed.Job.UID != r.Job.UID || !fixed.Job.Created.Equal(noon) || fixed.Job.Generation <= r.Job.Generation || !fixed.State.Cursor.Equal(later) {
+		w.Errorf("got %+v, want the same uid, a later generation and a cursor of now", fixed)
+	}
+	_, err = w.client.Delete(w.ctx, w.prefix+w.stateKey(r))
+	w.must(err)
+	w.damage(w.jobKey(r))
+	fixed = w.apply(job("a"), later)
+	if fixed.Job.UID == "" || fixed.Job.UID == r.Job.UID || fixed.State.UID != fixed.Job.UID || !fixed.State.Cursor.Equal(later) {
+		w.Errorf("got %+v, want a new job: nobody can tell which one it was", fixed)
+	}
+}
+
+// damage writes what nobody can read.
+func (w *world) damage(key string) {
+	w.Helper()
+	_, err := w.client.Put(w.ctx, w.prefix+key, "\xff\xff")
+	w.must(err)
 }
 
 // strange is a field that this version does not know.

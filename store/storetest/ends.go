@@ -20,6 +20,7 @@ func endTests() []test {
 		{"ALateResultNeverCorrectsLost", aLateResultNeverCorrectsLost},
 		{"ALateResultWithItsLockIsNotLate", aLateResultWithItsLockIsNotLate},
 		{"ALateResultOfAnOlderAttemptIsDropped", aLateResultOfAnOlderAttempt},
+		{"ALateResultOfAJobThatIsGoneIsDropped", aLateResultOfAJobThatIsGone},
 		{"AFoldIsRefusedOnAnOlderState", aFoldIsRefusedOnAnOlderState},
 		{"ASweepRemovesEverything", aSweepRemovesEverything},
 		{"ASweepIsRefusedAfterAnApply", aSweepIsRefusedAfterAnApply},
@@ -339,5 +340,32 @@ func aDamagedRecordIsAnEnd(w *world) {
 	w.must(err)
 	if !out.Committed || len(out.State.Entries) != 0 {
 		w.Errorf("got %+v, want the entry folded: the job must not hang on a damaged record", out)
+	}
+}
+
+// aLateResultOfAJobThatIsGone: a frozen member may wake up after its job was swept, and the name was given to
+// another job.
+func aLateResultOfAJobThatIsGone(w *world) {
+	r, e, lease := w.running("a")
+	w.revoke(lease)
+	_, err := w.store.Settle(w.ctx, w.lost(r, e))
+	w.must(err)
+	_, err = w.store.Delete(w.ctx, store.EditRequest{Name: r.Job.Name, Now: at(noon)})
+	w.must(err)
+	out, err := w.store.Settle(w.ctx, w.claim(w.record(r.Job.Name), scheduler.Decision{Kind: scheduler.KindSweep, Job: r.Job.Name}, 0, ""))
+	w.must(err)
+	if !out.Committed {
+		w.Fatalf("sweep: got %+v", out)
+	}
+	for _, when := range []string{"after the sweep", "after the name was applied again"} {
+		late, err := w.store.FinishLate(w.ctx, ended(r, e, scheduler.Succeeded))
+		w.must(err)
+		if late.Dropped == "" || late.Recorded || w.count("runs/") != 0 {
+			w.Errorf("%s: got %+v and %d records, want it dropped", when, late, w.count("runs/"))
+		}
+		w.apply(job("a"), noon)
+	}
+	if s := w.record(r.Job.Name).State; len(s.Counters) != 0 {
+		w.Errorf("the new job counts %+v, want nothing", s.Counters)
 	}
 }

@@ -18,6 +18,7 @@ func firingTests() []test {
 		{"ATriggerIsConsumedOnce", aTriggerIsConsumedOnce},
 		{"ASkipBlamesALivingLockOnly", aSkipBlamesALivingLockOnly},
 		{"ASkipBlamesAnUnendedAttemptOnly", aSkipBlamesAnUnendedAttemptOnly},
+		{"ASkipBesideManyAttemptsIsCommitted", aSkipBesideManyAttempts},
 		{"ASkipIsRefusedAfterAnEdit", aSkipIsRefusedAfterAnEdit},
 		{"AClaimThatMakesNoSenseIsNotSent", aClaimThatMakesNoSense},
 		{"AResolvedClaimNeverCommits", aResolvedClaimNeverCommits},
@@ -245,6 +246,22 @@ func aSkipBlamesAnUnendedAttemptOnly(w *world) {
 	r.State, r.StateRevision = late.State, late.StateRevision
 	out, err = w.store.Claim(w.ctx, w.skip(r, scheduler.ReasonOverlap, blame))
 	w.refused("a skip that blames an ended attempt", out, err)
+}
+
+// aSkipBesideManyAttempts: a job whose attempts may run beside each other has many when that is changed.
+func aSkipBesideManyAttempts(w *world) {
+	r, lease := w.apply(job("a"), noon), w.lease()
+	var blame []scheduler.Blame
+	for i := range 70 {
+		var e scheduler.Entry
+		r, e = w.grant(r, scheduler.At(r.Job.UID, noon.Add(time.Duration(i+1)*time.Minute)), lease)
+		blame = append(blame, scheduler.Blame{Firing: e.Firing, Lock: e.Token, Slot: e.Slot, Token: e.Token})
+	}
+	out, err := w.store.Claim(w.ctx, w.skip(r, scheduler.ReasonOverlap, blame...))
+	w.must(err)
+	if !out.Committed {
+		w.Errorf("got %+v, want the instant skipped: a job must not stand still because much of it runs", out)
+	}
 }
 
 func aSkipIsRefusedAfterAnEdit(w *world) {

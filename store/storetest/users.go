@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/quorumcron/quorumcron/scheduler"
@@ -16,9 +18,11 @@ func userTests() []test {
 		{"TriggersThatWaitAreBounded", triggersThatWaitAreBounded},
 		{"ARunningAttemptIsCancelledByItsMember", aRunningAttemptIsCancelled},
 		{"AWaitingTriggerIsTakenOut", aWaitingTriggerIsTakenOut},
+		{"AnotherTriggerGoesOnWaiting", anotherTriggerGoesOnWaiting},
 		{"AnOwedRetryIsTakenOut", anOwedRetryIsTakenOut},
 		{"ARetryThatIsNotYetOwedIsNotMade", aRetryThatIsNotYetOwedIsNotMade},
 		{"WhatHasEndedIsNotCancelled", whatHasEndedIsNotCancelled},
+		{"WhatCannotBeReadIsNotCancelled", whatCannotBeReadIsNotCancelled},
 	}
 }
 
@@ -146,6 +150,23 @@ func aWaitingTriggerIsTakenOut(w *world) {
 	w.wantErr("cancelling it again", err, scheduler.ErrEnded)
 }
 
+func anotherTriggerGoesOnWaiting(w *world) {
+	r := w.apply(job("a"), noon)
+	firings := map[string]scheduler.Firing{}
+	for _, id := range []string{"x", "y"} {
+		receipt, err := w.trigger(r.Job.Name, id, "")
+		w.must(err)
+		firings[receipt.Firing.Trigger] = receipt.Firing
+	}
+	ids := slices.Sorted(maps.Keys(firings))
+	_, err := w.store.Cancel(w.ctx, r.Job.Name, firings[ids[1]], "", at(noon))
+	w.must(err)
+	waiting := w.read(r.Job.Name).Triggers
+	if len(waiting) != 1 || waiting[0].Trigger.ID != ids[0] {
+		w.Errorf("got %+v waiting, want %s alone", waiting, ids[0])
+	}
+}
+
 func anOwedRetryIsTakenOut(w *world) {
 	r, e, lease := w.running("a", func(j *scheduler.Job) { j.Policy.OnLost = scheduler.OnLostRetry })
 	w.revoke(lease)
@@ -197,4 +218,15 @@ func whatHasEndedIsNotCancelled(w *world) {
 	w.wantErr("what never was", err, scheduler.ErrNotFound)
 	_, err = w.store.Cancel(w.ctx, r.Job.Name, scheduler.At("another", noon), "", at(noon))
 	w.wantErr("what is another job's", err, scheduler.ErrNotFound)
+}
+
+func whatCannotBeReadIsNotCancelled(w *world) {
+	r, e, _ := w.running("a", func(j *scheduler.Job) { j.Policy.OnLost = scheduler.OnLostRetry })
+	w.finish(ended(r, e, scheduler.Failed))
+	w.damage(w.jobKey(r))
+	_, err := w.store.Cancel(w.ctx, r.Job.Name, e.Firing, "", at(noon))
+	w.wantErr("under a damaged definition, which says whether another attempt follows", err, scheduler.ErrConflict)
+	w.damage(w.stateKey(r))
+	_, err = w.store.Cancel(w.ctx, r.Job.Name, e.Firing, "", at(noon))
+	w.wantErr("of a damaged state", err, scheduler.ErrConflict)
 }
