@@ -1,6 +1,7 @@
 package node
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,41 @@ func TestCancelThatComesTooLateLeavesNothing(t *testing.T) {
 		}
 		b.run(job, 2*time.Second, "SUCCEEDED", func(r scheduler.Run) bool { return r.Last().Verdict == scheduler.Succeeded })
 		time.Sleep(time.Second)
+		if n := b.count("queue/"); n != 0 {
+			t.Errorf("%d cancels are left in the queue, want none", n)
+		}
+	})
+}
+
+// TestCancelThatOvertakesTheAnswerOfABeginEndsTheAttempt: an attempt can be canceled as soon as it is granted,
+// which others may see before its own member does.
+func TestCancelThatOvertakesTheAnswerOfABeginEndsTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		m := b.join("only")
+		b.ready()
+		job := b.apply(handlerJob("asked", year, "slow", "1m"))
+		time.Sleep(2 * time.Second)
+		var begun atomic.Bool
+		m.link.Inject(func(call memetcd.Call) memetcd.Fate {
+			if !locking(call) || !begun.CompareAndSwap(false, true) {
+				return memetcd.Fate{}
+			}
+			return memetcd.Fate{ReplyDelay: time.Second}
+		})
+		firing := b.ask(job)
+		time.Sleep(100 * time.Millisecond)
+		if b.token(firing) == 0 {
+			t.Fatal("nothing was granted: the test proves nothing")
+		}
+		if _, err := m.Cancel(t.Context(), firing); err != nil {
+			t.Fatal(err)
+		}
+		r := b.run(job, 5*time.Second, "ended", func(r scheduler.Run) bool { return r.Firing == firing && r.Last().Verdict != "" })
+		if r.Last().Verdict != scheduler.Canceled {
+			t.Errorf("it ended %s(%s), want CANCELED", r.Last().Verdict, r.Last().Reason)
+		}
 		if n := b.count("queue/"); n != 0 {
 			t.Errorf("%d cancels are left in the queue, want none", n)
 		}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -11,10 +12,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/quorumcron/quorumcron/executor"
 	"github.com/quorumcron/quorumcron/internal/memetcd"
+	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
 	"github.com/quorumcron/quorumcron/scheduler"
+	"github.com/quorumcron/quorumcron/store"
 )
 
 func TestKillEndsEverythingAtOnce(t *testing.T) {
@@ -343,6 +347,35 @@ func TestSecondRunIsRefused(t *testing.T) {
 			}
 		}()
 		m.Handle("late", func(context.Context, executor.Identity) error { return nil })
+	})
+}
+
+// TestClusterOfANewerFormatIsNotJoined: what this version would write there, the others could not trust.
+func TestClusterOfANewerFormatIsNotJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		meta, err := proto.Marshal(&storedv1.Meta{ClusterId: "newer", Format: store.FormatMax + 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.etcd.Client(t.Context()).Put(t.Context(), "/quorumcron/meta", string(meta)); err != nil {
+			t.Fatal(err)
+		}
+		m := b.join("old")
+		select {
+		case err := <-m.done:
+			if !errors.Is(err, ErrFormat) {
+				t.Errorf("got error %v, want that the format is not supported", err)
+			}
+			m.end()
+			delete(b.members, "old")
+		case <-time.After(time.Minute):
+			t.Error("it goes on")
+		}
+		if n := b.count("members/"); n != 0 {
+			t.Errorf("%d members joined", n)
+		}
 	})
 }
 
