@@ -198,8 +198,12 @@ func (n *Node) jobView(r store.JobRecord, calendars *scheduler.Calendars, now ti
 	if _, shut := calendars.Of(r.Job); shut != nil {
 		v.Problem = shut.Error()
 	}
+	next, err := nextInstants(r.Job, calendars, now, nextShown)
+	if err != nil && v.Problem == "" { // a newer version's schedule
+		v.Problem = err.Error()
+	}
 	if !r.Job.Paused {
-		v.Next, _ = nextInstants(r.Job, calendars, now, nextShown) // one that does not compile shows none
+		v.Next = next
 	}
 	return v
 }

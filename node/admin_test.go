@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/quorumcron/quorumcron/executor"
+	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
 	"github.com/quorumcron/quorumcron/scheduler"
 )
 
@@ -172,6 +174,48 @@ func TestUnreadableRecordStopsOnlyItsJob(t *testing.T) {
 		status, err := b.any().Status(t.Context())
 		if err != nil || len(status.Quarantined) != 1 {
 			t.Errorf("status reports %v, %v; want the unreadable record", status.Quarantined, err)
+		}
+	})
+}
+
+// TestScheduleThatCannotBeReadStopsOnlyItsJob: a newer member may have stored what this version does not know.
+func TestScheduleThatCannotBeReadStopsOnlyItsJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		b.join("only")
+		b.ready()
+		bad := b.apply(handlerJob("bad", time.Second, "work", ""))
+		good := b.apply(handlerJob("good", time.Second, "work", ""))
+		time.Sleep(2500 * time.Millisecond)
+		key := "/quorumcron/jobs/" + scheduler.ShardOf(bad.Name).String() + "/" + bad.Name.String()
+		client := b.etcd.Client(t.Context())
+		resp, err := client.Get(t.Context(), key)
+		if err != nil || len(resp.Kvs) != 1 {
+			t.Fatal(resp, err)
+		}
+		var stored storedv1.Job
+		if err := proto.Unmarshal(resp.Kvs[0].Value, &stored); err != nil {
+			t.Fatal(err)
+		}
+		stored.Schedule.Cron = []string{"an expression of a newer version"}
+		value, err := proto.Marshal(&stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Put(t.Context(), key, string(value)); err != nil {
+			t.Fatal(err)
+		}
+		put := time.Now()
+		time.Sleep(10 * time.Second)
+		if n := b.startsAfter(bad, put.Add(time.Second)); n != 0 {
+			t.Errorf("it was started %d times, by a schedule that nobody can read", n)
+		}
+		if n := b.startsAfter(good, put); n < 9 {
+			t.Errorf("the other job was started %d times in 10 s", n)
+		}
+		if view, err := b.any().Job(t.Context(), bad.Name); err != nil || view.Problem == "" {
+			t.Errorf("it is shown as %+v, %v; want why it is put aside", view, err)
 		}
 	})
 }

@@ -188,11 +188,7 @@ func (n *Node) write(ctx context.Context, f firing) {
 		return
 	}
 	answered := n.pulse.asked(n.cfg.Clock())
-	write := n.store.Settle
-	if f.decision.Kind == scheduler.KindSweep {
-		write = n.store.Sweep
-	}
-	outcome, err := write(ctx, n.newClaim(f, ""))
+	outcome, err := n.store.Settle(ctx, n.newClaim(f, ""))
 	answered(n.cfg.Clock())
 	if err != nil && ctx.Err() == nil {
 		n.log.Debug("settling failed", "job", f.job.Name.String(), "decision", f.decision.String(), "err", err)
