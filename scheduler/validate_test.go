@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumcron/quorumcron/scheduler/cron"
 )
 
 func commandJob() Job {
@@ -58,6 +60,8 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"a label key with a space", func(j *Job) { j.Labels = map[string]string{"a b": "c"} }, "labels.a b", "label key"},
 		{"an empty label key", func(j *Job) { j.Labels = map[string]string{"": "c"} }, "labels.", "label key"},
 		{"a label value with a line break", func(j *Job) { j.Labels = map[string]string{"a": "b\nc"} }, "labels.a", "label value"},
+		{"a label key that is too long", func(j *Job) { j.Labels = map[string]string{long: "v"} }, "labels." + long, "label key"},
+		{"a label value that is too long", func(j *Job) { j.Labels = map[string]string{"a": long} }, "labels.a", "label value"},
 		{"a label value that is no text", func(j *Job) { j.Labels = map[string]string{"a": "\xff"} }, "labels.a", "label value"},
 		{"no schedule", func(j *Job) { j.Schedule = Schedule{} }, "schedule.cron", "empty"},
 		{"an expression that is none", func(j *Job) { j.Schedule.Cron = []string{"30 2 * * *", "61 * * * *"} }, "schedule.cron[1]", "59"},
@@ -67,6 +71,8 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"bounds without anything between", func(j *Job) { j.Schedule.Start, j.Schedule.End = epoch, epoch }, "schedule.end", ""},
 		{"a jitter beyond a day", func(j *Job) { j.Schedule.Jitter = 25 * time.Hour }, "schedule.jitter", "24h"},
 		{"a negative jitter", func(j *Job) { j.Schedule.Jitter = -1 }, "schedule.jitter", "24h"},
+		{"too many calendars", func(j *Job) { j.Schedule.Exclude = make257()[:MaxExclude+1] }, "schedule.exclude", "16"},
+		{"a calendar named twice", func(j *Job) { j.Schedule.Exclude = []string{"a", "a"} }, "schedule.exclude[1]", "twice"},
 		{"nothing to run", func(j *Job) { j.Run = Executable{} }, "run", "nothing"},
 		{"two things to run", func(j *Job) { j.Run.Handler = &HandlerCall{Name: "h"} }, "run", "more than one"},
 		{"no program", func(j *Job) { j.Run.Command.Args = nil }, "run.command.args", "program"},
@@ -76,11 +82,17 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"a zero byte in an argument", func(j *Job) { j.Run.Command.Args = []string{"a", "b\x00c"} }, "run.command.args[1]", "zero byte"},
 		{"a reserved variable", func(j *Job) { j.Run.Command.Env = map[string]string{"QUORUMCRON_TOKEN": "1"} }, "run.command.env.QUORUMCRON_TOKEN", "reserved"},
 		{"a variable whose name has an equals sign", func(j *Job) { j.Run.Command.Env = map[string]string{"A=B": "1"} }, "run.command.env.A=B", "name of a variable"},
+		{"a variable without a name", func(j *Job) { j.Run.Command.Env = map[string]string{"": "1"} }, "run.command.env.", "name of a variable"},
+		{"a variable whose name has a line break", func(j *Job) { j.Run.Command.Env = map[string]string{"A\nB": "1"} }, "run.command.env.A\nB", "name of a variable"},
 		{"a zero byte in a variable", func(j *Job) { j.Run.Command.Env = map[string]string{"A": "\x00"} }, "run.command.env.A", "zero byte"},
 		{"too many variables", func(j *Job) { j.Run.Command.Env = many(257) }, "run.command.env", "256"},
 		{"a relative directory", func(j *Job) { j.Run.Command.Dir = "srv" }, "run.command.dir", "absolute"},
 		{"a zero byte in the directory", func(j *Job) { j.Run.Command.Dir = "/\x00" }, "run.command.dir", "zero byte"},
 		{"a user that is a pair", func(j *Job) { j.Run.Command.User = "a:b" }, "run.command.user", "user name"},
+		{"a user that is too long", func(j *Job) { j.Run.Command.User = long }, "run.command.user", "user name"},
+		{"a user with a line break", func(j *Job) { j.Run.Command.User = "a\nb" }, "run.command.user", "user name"},
+		{"a handler without a name", func(j *Job) { j.Run = Executable{Handler: &HandlerCall{}} }, "run.handler.name", "handler's name"},
+		{"a handler's name that is too long", func(j *Job) { j.Run = Executable{Handler: &HandlerCall{Name: long}} }, "run.handler.name", "handler's name"},
 		{"a selector with a bad key", func(j *Job) { j.Target.Selector = map[string]string{"zone=": "eu"} }, "target.selector.zone=", "label key"},
 		{"preferred members", func(j *Job) { j.Target.Prefer = []string{"a"} }, "target.prefer", "not supported yet"},
 		{"a mode to come", func(j *Job) { j.Target.Mode = "all" }, "target.mode", "not supported yet"},
@@ -113,6 +125,30 @@ func TestValidateNamesTheField(t *testing.T) {
 				t.Errorf("an error says what is wrong and what to do: %+v", got[0])
 			}
 		})
+	}
+}
+
+func TestRequestIDsAreBounded(t *testing.T) {
+	t.Parallel()
+	for id, in := range map[string]string{
+		"": "missing", strings.Repeat("x", MaxRequestID): "", strings.Repeat("x", MaxRequestID+1): "longer", "a/b": "character",
+	} {
+		got := TriggerRequest{RequestID: id}.Validate()
+		if in == "" && got != nil || in != "" && (len(got) != 1 || got[0].Field != "requestId" || !strings.Contains(got[0].Problem, in)) {
+			t.Errorf("%q: got %v, want %q", id, got, in)
+		}
+	}
+}
+
+func TestDescriptionsOfCalendarsAreBounded(t *testing.T) {
+	t.Parallel()
+	for description, ok := range map[string]bool{
+		strings.Repeat("x", MaxCalendarDescription): true, strings.Repeat("x", MaxCalendarDescription+1): false, "two\nlines": false,
+	} {
+		c := NewCalendar(CalendarName{Namespace: "default", Name: "a"}, description, cron.CalendarSpec{Weekdays: []string{"mon"}})
+		if got := c.Validate(); ok && got != nil || !ok && (len(got) != 1 || got[0].Field != "description") {
+			t.Errorf("%d bytes: got %v", len(description), got)
+		}
 	}
 }
 
