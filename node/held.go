@@ -31,7 +31,7 @@ func (a *held) granted(token int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.token = token
-	if a.canceled == token {
+	if a.canceled == token && !cutCancelEarly {
 		a.cancel(executor.ErrCanceled)
 	}
 }

@@ -29,4 +29,6 @@ const (
 	cutReload = false
 	// cutMarks: a job whose event was lost is never planned.
 	cutMarks = false
+	// cutCancelEarly: an attempt runs to its end though its cancel was taken.
+	cutCancelEarly = false
 )

@@ -16,4 +16,5 @@ var (
 	cutFoldEarly        = sabotage.On("fold-early")
 	cutReload           = sabotage.On("reload")
 	cutMarks            = sabotage.On("marks")
+	cutCancelEarly      = sabotage.On("cancel-early")
 )

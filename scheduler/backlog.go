@@ -136,7 +136,7 @@ func (p *planner) drawBacklog() *Decision {
 		return nil
 	}
 	due := Due(p.v.Job, p.v.Timetable, b.Last)
-	if due.After(p.at) { // it was found late by a clock that was ahead
+	if due.After(p.at) && !cutBacklogEarly { // it was found late by a clock that was ahead
 		p.wakeBy(due)
 		return nil
 	}

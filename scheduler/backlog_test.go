@@ -99,6 +99,11 @@ func TestBacklogIsDrawnOneAtATime(t *testing.T) {
 		want:  "begin u@10:05:00Z attempt 1 slot 0",
 		state: "cursor 10:05:00; entry @10:05:00 #1 slot 0 token 0",
 	}, {
+		name: "a clock that was ahead, and was set back, does not make it early",
+		view: late,
+		now:  "10:03:00",
+		want: "wake 10:05:00",
+	}, {
 		name:  "an on-time instant that is due comes first",
 		view:  late,
 		now:   "10:06:01",

@@ -31,4 +31,6 @@ const (
 	cutCatchUpClock = false
 	// cutClockStep: a clock that is set ahead swallows all instants in between.
 	cutClockStep = false
+	// cutBacklogEarly: after a clock that was ahead has been set back, an instant fires before it is due.
+	cutBacklogEarly = false
 )

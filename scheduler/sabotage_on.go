@@ -17,4 +17,5 @@ var (
 	cutIncarnation   = sabotage.On("incarnation")
 	cutCatchUpClock  = sabotage.On("catch-up-clock")
 	cutClockStep     = sabotage.On("clock-step")
+	cutBacklogEarly  = sabotage.On("backlog-early")
 )

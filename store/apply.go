@@ -145,7 +145,7 @@ func (s *Store) repair(p present, r ApplyRequest, e EditRequest) (c change, err 
 	case p.state != nil:
 		job.UID, state = p.state.UID, *p.state
 		state.Backlog = nil
-		if at := e.instant(); at.After(state.Cursor) {
+		if at := e.instant(); at.After(state.Cursor) || cutRepairCursor {
 			state.Cursor = time.Unix(at.Unix(), 0).UTC()
 		}
 		for _, entry := range state.Entries {

@@ -255,7 +255,7 @@ func (s *Store) SweepPools(ctx context.Context, g scheduler.Guard, rulesRevision
 		for _, kv := range page.Kvs {
 			job, err := s.jobOf(kv)
 			if err != nil {
-				unread = true // It may use any of them.
+				unread = !cutPoolsUnread // It may use any of them.
 				continue
 			}
 			used[scheduler.PoolOf(job).ID] = true

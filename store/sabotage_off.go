@@ -80,4 +80,8 @@ const (
 	cutCalendarRules = false
 	// cutCalendarGuard: a job is stored that names a calendar which is gone, and is put aside for ever.
 	cutCalendarGuard = false
+	// cutRepairCursor: instants that have their verdict are decided again, by a member whose clock is behind.
+	cutRepairCursor = false
+	// cutPoolsUnread: a job that only newer members can read loses its pool, and never fires again.
+	cutPoolsUnread = false
 )

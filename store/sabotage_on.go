@@ -36,4 +36,6 @@ var (
 	cutDispatcherGuard   = sabotage.On("dispatcher-guard")
 	cutCalendarRules     = sabotage.On("calendar-rules")
 	cutCalendarGuard     = sabotage.On("calendar-guard")
+	cutRepairCursor      = sabotage.On("repair-cursor")
+	cutPoolsUnread       = sabotage.On("pools-unread")
 )

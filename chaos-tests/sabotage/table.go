@@ -130,6 +130,8 @@ func users() []row {
 		{cut: "delete-retries", pkg: "store", test: suite + "ADeleteEndsOwedRetries", says: "want none and one LOST"},
 		{cut: "delete-triggers", pkg: "store", test: "TestADeleteCountsATriggerThatCameMeanwhile", says: "and counters []"},
 		{cut: "sweep-compare", pkg: "store", test: suite + "ASweepIsRefusedAfterAnApply", says: "a sweep after the name was applied again was committed"},
+		{cut: "repair-cursor", pkg: "store", test: suite + "ARepairNeverMovesTheCursorBack", says: "what was decided stays decided"},
+		{cut: "cancel-early", pkg: "node", test: "TestCancelThatOvertakesTheAnswerOfABeginEndsTheAttempt", says: "no run is ended after 5s"},
 	}
 }
 
@@ -139,6 +141,7 @@ func owners() []row {
 		{cut: "reload", pkg: "node", test: "TestShardThatWasAnothersInBetweenIsReadAnew", says: "and counters [] are left, want no entry and one verdict"},
 		{cut: "marks", pkg: "node", test: "TestLostEventOfAJobIsFoundByItsMark", says: "the job never fired"},
 		{cut: "dispatcher-guard", pkg: "store", test: suite + "ADeposedDispatcherWritesNothing", says: "publish: got error <nil>"},
+		{cut: "pools-unread", pkg: "store", test: suite + "NoPoolIsSweptWhileADefinitionCannotBeRead", says: "want the pool of a definition that cannot be read kept"},
 	}
 }
 
@@ -146,6 +149,7 @@ func clocks() []row {
 	return []row{
 		{cut: "catch-up-clock", pkg: "node", test: "TestInstantsOfAnAbsenceAreAccountedFor", says: "but 2 verdicts and"},
 		{cut: "clock-step", pkg: "node", test: "TestWallClockStepStopsPlanningForAMinute", says: "after the step"},
+		{cut: "backlog-early", pkg: "scheduler", test: "TestBacklogIsDrawnOneAtATime", says: "want wake 10:05:00"},
 	}
 }
 

@@ -64,15 +64,19 @@ func Cuts() []Cut {
 		{"delete-retries", "a delete keeps owed retries"},
 		{"delete-triggers", "a delete does not compare that no trigger came meanwhile"},
 		{"sweep-compare", "the sweep of a tombstone compares nothing"},
+		{"repair-cursor", "the repair of a definition moves the cursor to now, also back"},
+		{"cancel-early", "a cancel that comes before the grant is known is forgotten"},
 
 		// Owners and what they see.
 		{"incarnation", "an assignment names a member, not its incarnation: a restarted one goes on where it was"},
 		{"reload", "a shard that was another's in between is not read again"},
 		{"marks", "nobody looks for events that a watch has lost"},
 		{"dispatcher-guard", "a dispatcher's writes do not compare its term"},
+		{"pools-unread", "pools are swept that a definition may use which cannot be read"},
 
 		// Time.
 		{"catch-up-clock", "what is late is reckoned from the clock, not from the cursor"},
 		{"clock-step", "a step of the wall clock is believed at once"},
+		{"backlog-early", "what was found late is begun though the clock, set back since, says that it is not due"},
 	}
 }
