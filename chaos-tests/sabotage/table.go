@@ -159,7 +159,7 @@ func processes() []row {
 	return []row{
 		{cut: "lock-lease", pkg: "chaos-tests", test: "TestKilledNodesAreReplaced", says: "C11 accounted: ", slow: true},
 		{cut: "lose-hold", pkg: "chaos-tests", test: "TestKilledNodesAreReplaced", says: "C12 states: ", slow: true},
-		{cut: "unknown-refused", pkg: "chaos-tests", test: "TestLostRepliesNeverFireTwice", says: "and nothing started", slow: true},
+		{cut: "unknown-refused", pkg: "chaos-tests", test: "TestLostRepliesNeverFireTwice", says: "none of them was started", slow: true},
 		{cut: "token-memory", pkg: "chaos-tests", test: "TestLostRepliesNeverFireTwice", says: "has token 1, and the record says", slow: true},
 		{cut: "command-deadline", pkg: "chaos-tests", test: "TestCommandsDieWithTheirNode", says: "the frozen node's command and child dead: not within", slow: true},
 		{cut: "catch-up-clock", pkg: "chaos-tests", test: "TestEverythingRestarts", says: "has neither a record nor a range", slow: true},
