@@ -8,8 +8,13 @@ import (
 	"slices"
 )
 
-// PoolOf is the pool whose members may run the job.
+// PoolOf is the pool whose members may run the job. A tombstone runs nothing any more, and any member can
+// settle it: its own pool may have lost its last member with the attempt that is to be settled, and the name
+// would be taken for ever.
 func PoolOf(j Job) Pool {
+	if j.Tombstone() {
+		return Pool{ID: PoolAll}
+	}
 	p := Pool{Selector: j.Target.Selector}
 	if j.Run.Handler != nil {
 		p.Handler = j.Run.Handler.Name
