@@ -134,7 +134,7 @@ func (n *Node) publish(ctx context.Context, guard scheduler.Guard) (sent, depose
 			changes = append(changes, next)
 		}
 	}
-	if len(changes) == 0 {
+	if len(changes) == 0 && rules.Revision != 0 { // 0: rules/head is gone, and nothing else puts it
 		return false, false
 	}
 	_, err := n.store.Publish(ctx, guard, rules.Revision, changes)

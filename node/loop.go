@@ -160,8 +160,8 @@ func (n *Node) answered(ctx context.Context, f firing, o store.Outcome, now sche
 	case t != f.of:
 		// The shard was given up and is ours again: another write may be on its way, whose answer counts.
 	case o.RulesMoved:
-		if n.view.rulesRevision < o.Rules {
-			n.view.fenced[name] = struct{}{} // planned again when the watch has caught up
+		if n.view.rulesRevision < o.Rules || o.Rules == 0 {
+			n.view.fenced[name] = struct{}{} // planned again when the watch has caught up, or there are rules again
 			n.wantMarks()
 			return
 		}

@@ -25,7 +25,12 @@ func (n *Node) followRules(ctx context.Context) {
 // takeRules takes in the rules after a change: which shards are this member's, and under which
 // revision claims are planned.
 func (n *Node) takeRules(ctx context.Context, r store.Rules) {
-	if r.Revision < n.view.rulesRevision {
+	switch {
+	case r.Revision == 0 && n.view.rulesRevision != 0:
+		// Somebody has removed rules/head, which refuses every claim. The dispatcher puts it again.
+		n.dispatching.noteRules(r)
+		return
+	case r.Revision < n.view.rulesRevision:
 		return // of a follower that has been replaced
 	}
 	n.rules.Store(&r)

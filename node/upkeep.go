@@ -137,7 +137,7 @@ func (n *Node) watchMarks(ctx context.Context) {
 
 // compareMarks reads again what lags behind the marks.
 func (n *Node) compareMarks(ctx context.Context, marks store.Marks, rules store.Rules, now scheduler.Reading) {
-	if rules.Revision > n.view.rulesRevision {
+	if rules.Revision > n.view.rulesRevision || rules.Revision == 0 {
 		n.log.Warn("watch event lost, rules read again", "rules", rules.Revision, "seen", n.view.rulesRevision)
 		n.metrics.eventsLost.Inc()
 		n.followRules(ctx)

@@ -1,0 +1,44 @@
+package node
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// This file is about what is done to the keys of a cluster from outside: by hand, by a newer version, by a
+// restore of etcd.
+
+// remove deletes what lies below a key, as somebody with etcdctl does.
+func (s *scene) remove(key string) {
+	s.t.Helper()
+	if _, err := s.etcd.Client(s.t.Context()).Delete(s.t.Context(), "/quorumcron/"+key, clientv3.WithPrefix()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestRulesThatSomebodyRemovedAreMadeAgain(t *testing.T) {
+	for _, key := range []string{"rules/head", "rules/"} {
+		t.Run(key, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, "2026-03-10T12:00:00Z", "a", "b")
+				defer s.close()
+				job := s.apply(ticking("second", time.Second, "20ms"))
+				time.Sleep(5 * time.Second)
+				asked := s.etcd.Stats().Txns
+				s.remove(key)
+				time.Sleep(10 * time.Second)
+				after := between(s.seen(job), s.wall().Add(-8*time.Second), s.wall())
+				if len(after) != 8 || latest(after) > time.Second {
+					t.Errorf("%d starts in the last 8 s, up to %s late; want 8", len(after), latest(after))
+				}
+				if n := s.etcd.Stats().Txns - asked; n > 100 {
+					t.Errorf("%d transactions in 10 s: claims that are refused are tried again at once", n)
+				}
+				s.checkStarts()
+			})
+		})
+	}
+}
