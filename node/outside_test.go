@@ -42,3 +42,22 @@ func TestRulesThatSomebodyRemovedAreMadeAgain(t *testing.T) {
 		})
 	}
 }
+
+func TestDefinitionThatSomebodyRemovedCanBeAppliedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, "2026-03-10T12:00:00Z", "a", "b")
+		defer s.close()
+		job := s.apply(rarely("report", "20s"))
+		time.Sleep(time.Second)
+		before := s.trigger(job)
+		s.remove("jobs/")
+		time.Sleep(time.Second)
+		job = s.apply(job)
+		time.Sleep(time.Minute)
+		s.want(job, map[string]int64{"SUCCEEDED": 1})
+		if s.trigger(job); job.UID != before.id.Firing.UID {
+			t.Errorf("uid %s, want that of the attempt in flight, %s", job.UID, before.id.Firing.UID)
+		}
+		s.checkStarts()
+	})
+}

@@ -47,9 +47,9 @@ func (s *Store) Apply(ctx context.Context, r ApplyRequest) (scheduler.Edit, erro
 			return change{}, outdated(e, revisionOf(p.jobKV))
 		case p.stateErr != nil:
 			return change{}, fmt.Errorf("%w: the stored state of job %s: %w", scheduler.ErrConflict, e.Name, p.stateErr)
-		case p.jobKV == nil, p.job != nil && p.job.Tombstone():
+		case p.jobKV == nil && !p.inFlight(), p.job != nil && p.job.Tombstone():
 			return s.create(ctx, p, r, e)
-		case p.jobErr != nil || p.state == nil:
+		case p.jobErr != nil || p.state == nil || p.jobKV == nil: // the last: removed by hand, and its attempts are nobody's
 			return s.repair(p, r, e)
 		}
 		return s.replace(ctx, p, r, e)
@@ -67,7 +67,7 @@ func (s *Store) create(ctx context.Context, p present, r ApplyRequest, e EditReq
 		}
 		p.state = &settled
 	}
-	if p.state != nil && len(p.state.Entries)+len(p.state.Retries) > 0 {
+	if p.inFlight() {
 		return c, fmt.Errorf("%w: job %s was deleted, and an attempt of it still runs on %s; apply it again when that has ended",
 			scheduler.ErrConflict, e.Name, strings.Join(membersOf(*p.state), ", "))
 	}

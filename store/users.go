@@ -54,6 +54,11 @@ type present struct {
 	calendars named
 }
 
+// inFlight says whether the state holds attempts, or owes some, of which it is not known how they end.
+func (p present) inFlight() bool {
+	return p.state != nil && len(p.state.Entries)+len(p.state.Retries) > 0
+}
+
 // change is a planned change: what to compare and to write, and the answer when it is committed. One
 // without operations changes nothing.
 type change struct {
