@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/quorumcron/quorumcron/scheduler"
@@ -40,6 +41,9 @@ func (n *Node) turn(ctx context.Context) time.Duration {
 		event(now)
 	}
 
+	if from, to, yes := n.store.WentBack(); yes {
+		n.fail(fmt.Errorf("%w: it answers at revision %d, after %d", ErrHistory, to, from))
+	}
 	n.loaded.Store(n.view.shardsLoaded())
 	n.callWaiting()
 	for i, name := range n.view.agenda.Due(now) {
@@ -140,6 +144,10 @@ func (n *Node) answered(ctx context.Context, f firing, o store.Outcome, now sche
 	if t == nil {
 		return
 	}
+	if f.wentBack(o) {
+		n.fail(fmt.Errorf("%w: it holds less of job %s than was read before", ErrHistory, name))
+		return
+	}
 	if o.Unreadable != nil {
 		n.quarantine("state of the job", name, o.Unreadable)
 		return
@@ -177,6 +185,23 @@ func (n *Node) answered(ctx context.Context, f firing, o store.Outcome, now sche
 	}
 	n.followEntries(ctx, t)
 	n.view.agenda.Soon(name)
+}
+
+// wentBack says whether an answer shows that etcd holds less than was read from it before: the revision of a
+// key never falls, but by a restore from a snapshot. 0 is a key that is gone.
+func (f firing) wentBack(o store.Outcome) bool {
+	older := func(now, planned int64) bool { return now != 0 && now < planned }
+	return o.RulesMoved && older(o.Rules, f.rulesRevision) ||
+		older(o.StateRevision, f.stateRevision) || older(o.JobRevision, f.job.Revision)
+}
+
+// fail ends the node with an error: it cannot go on. The first reason counts.
+func (n *Node) fail(err error) {
+	if n.failed.Swap(true) {
+		return
+	}
+	n.log.Error("node cannot go on", "err", err)
+	n.broken <- err
 }
 
 // wantMarks has lost watch events looked for now instead of within a minute.

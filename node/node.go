@@ -30,6 +30,10 @@ type Handler = executor.Handler
 // ErrFormat: the cluster stores a format that this version cannot read.
 var ErrFormat = errors.New("stored format not supported")
 
+// ErrHistory: etcd no longer holds what was read from it; it was restored from a snapshot. A new process
+// reads everything anew.
+var ErrHistory = errors.New("etcd has gone back, as a restore from a snapshot does; what this process remembers is of no use, start it again")
+
 // ErrUsed: a Node runs once; make another one.
 var ErrUsed = errors.New("this node has already been run")
 
@@ -50,6 +54,7 @@ type Node struct {
 	marksWanted chan struct{} // size 1: one token asks for a look at the marks
 	killed      chan struct{} // closed by kill: the node is told to stop at once
 	kill        func()
+	broken      chan error // size 1: why the node cannot go on, from the one who set failed
 
 	// Set by Run before anything else starts.
 	sessions *election.Sessions
@@ -73,6 +78,7 @@ type Node struct {
 	trusted         atomic.Bool // the clock is
 	draining        atomic.Bool
 	stoppedClaiming atomic.Bool
+	failed          atomic.Bool // the node cannot go on
 	lockCheck       atomic.Bool // forgotten locks are to be looked for though nothing is held
 	waiting         atomic.Pointer[string]
 	// believed is the last confirmed wall clock, carried on to when the loop last turned.
@@ -100,7 +106,8 @@ func New(cfg Config) (*Node, error) {
 		store: store.New(cfg.Client, store.Config{Prefix: cfg.Prefix, Logger: cfg.Logger}),
 		inbox: newInbox(), held: newHoldings(), pulse: newPulse(), runEvents: newBroadcast(),
 		dispatching: newDispatcher(), marksWanted: make(chan struct{}, 1), killed: killed, kill: sync.OnceFunc(func() { close(killed) }),
-		view: newView(), space: newSpace(), handlers: map[string]Handler{},
+		broken: make(chan error, 1),
+		view:   newView(), space: newSpace(), handlers: map[string]Handler{},
 	}
 	if n.metrics, err = newMetrics(n, cfg.Metrics); err != nil {
 		return nil, fmt.Errorf("node: %w", err)
@@ -363,6 +370,8 @@ func (n *Node) live(ctx, life context.Context, ended <-chan error) error {
 	return nil
 }
 
+	case err := <-n.broken:
+		return err
 // layer logs a layer that ended with an error; that it ended is noticed by what it no longer does.
 func (n *Node) layer(name string, err error) {
 	if err != nil {

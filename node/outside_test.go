@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,5 +60,41 @@ func TestDefinitionThatSomebodyRemovedCanBeAppliedAgain(t *testing.T) {
 			t.Errorf("uid %s, want that of the attempt in flight, %s", job.UID, before.id.Firing.UID)
 		}
 		s.checkStarts()
+	})
+}
+
+func TestRestoredEtcdEndsProcessesThatRememberMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, "2026-03-10T12:00:00Z", "a", "b")
+		defer s.close()
+		job := s.apply(ticking("second", time.Second, "20ms"))
+		time.Sleep(5 * time.Second)
+		snapshot := s.etcd.Rev()
+		time.Sleep(10 * time.Second)
+		s.add("c")
+		time.Sleep(20 * time.Second)
+		s.etcd.Restore(snapshot)
+		restored := s.wall()
+		ended := 0
+		for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Second) {
+			for name, m := range s.members {
+				select {
+				case err := <-m.done:
+					if !errors.Is(err, ErrHistory) {
+						t.Errorf("member %s ended with %v, want ErrHistory", name, err)
+					}
+					ended++
+					m.end()
+					s.add(name) // as a service manager does
+				default:
+				}
+			}
+		}
+		if ended == 0 {
+			t.Error("no process noticed that etcd has gone back")
+		}
+		if last := between(s.seen(job), s.wall().Add(-10*time.Second), s.wall()); len(last) != 10 || latest(last) > time.Second {
+			t.Errorf("%d starts in the last 10 s, up to %s late; want 10 (restored at %s)", len(last), latest(last), restored)
+		}
 	})
 }

@@ -80,10 +80,12 @@ func away(err error) error { return fmt.Errorf("%w: etcd: %w", scheduler.ErrUnav
 func (s *Store) commit(ctx context.Context, cmps []clientv3.Cmp, then, els []clientv3.Op) (*clientv3.TxnResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
+	asked := s.history.asked()
 	resp, err := s.client.Txn(ctx).If(cmps...).Then(then...).Else(els...).Commit()
 	if err != nil {
 		return nil, failure(err)
 	}
+	s.history.answered(asked, resp.Header)
 	return resp, nil
 }
 
@@ -91,10 +93,12 @@ func (s *Store) commit(ctx context.Context, cmps []clientv3.Cmp, then, els []cli
 func (s *Store) read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
+	asked := s.history.asked()
 	resp, err := s.client.Txn(ctx).Then(gets...).Commit()
 	if err != nil {
 		return nil, away(err)
 	}
+	s.history.answered(asked, resp.Header)
 	return resp, nil
 }
 
@@ -102,10 +106,12 @@ func (s *Store) read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnRes
 func (s *Store) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
+	asked := s.history.asked()
 	resp, err := s.client.Get(ctx, key, opts...)
 	if err != nil {
 		return nil, away(err)
 	}
+	s.history.answered(asked, resp.Header)
 	return resp, nil
 }
 

@@ -38,6 +38,7 @@ const (
 type packer struct {
 	client  clientv3.KV
 	head    string // key of rules/head: the outer guard of claims
+	history *history
 	timeout time.Duration
 
 	// mu guards everything below, and the packer's part of each op.
@@ -99,7 +100,7 @@ type opResult struct {
 }
 
 func newPacker(client clientv3.KV, head string, timeout time.Duration) *packer {
-	p := &packer{client: client, head: head, timeout: timeout, busy: map[string]bool{}, limit: mostOperations}
+	p := &packer{client: client, head: head, history: &history{}, timeout: timeout, busy: map[string]bool{}, limit: mostOperations}
 	p.change = sync.NewCond(&p.mu)
 	return p
 }
@@ -232,6 +233,7 @@ func (p *packer) send(ctx context.Context, group []*op) {
 	}
 	// The call is shared: it outlives the callers and the stop, and ends by its own deadline.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
+	asked := p.history.asked()
 	resp, err := p.client.Txn(ctx).If(outer...).Then(nested...).Else(head...).Commit()
 	cancel()
 
@@ -243,6 +245,7 @@ func (p *packer) send(ctx context.Context, group []*op) {
 		p.sendFailed(ctx, group, err)
 		return
 	}
+	p.history.answered(asked, resp.Header)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, o := range group {

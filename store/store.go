@@ -46,7 +46,9 @@ type Store struct {
 	keys   keys
 	log    *slog.Logger
 	packer *packer
-	kept   kept
+	// history is shared with the packer.
+	history *history
+	kept    kept
 	// turns are those of who changes calendars.
 	turns turns
 	// decoded are the calendars of the last rules.
@@ -79,6 +81,7 @@ func New(client *clientv3.Client, cfg Config) *Store {
 	s.turns.token = make(chan struct{}, 1)
 	s.turns.token <- struct{}{}
 	s.packer = newPacker(client, s.keys.head(), cfg.RequestTimeout)
+	s.history = s.packer.history
 	return s
 }
 
