@@ -67,6 +67,7 @@ type Node struct {
 	stepGuard scheduler.StepGuard
 	clock     scheduler.ClockVerdict
 	memberID  string             // as assignments name this process; "" while it is no member
+	joinedAs  string             // the ID of the last join; it becomes memberID once the format is known
 	endTerm   context.CancelFunc // ends the dispatcher's term, nil outside one
 
 	// Read anywhere.
@@ -77,8 +78,8 @@ type Node struct {
 	loaded          atomic.Bool // every owned shard has been read
 	trusted         atomic.Bool // the clock is
 	draining        atomic.Bool
-	stoppedClaiming atomic.Bool
 	failed          atomic.Bool // the node cannot go on
+	stoppedClaiming atomic.Bool
 	lockCheck       atomic.Bool // forgotten locks are to be looked for though nothing is held
 	waiting         atomic.Pointer[string]
 	// believed is the last confirmed wall clock, carried on to when the loop last turned.
@@ -320,13 +321,9 @@ func (n *Node) initialise(ctx context.Context) error {
 	for try := 0; ; try++ {
 		meta, err := n.store.Initialise(ctx)
 		switch {
-		case err == nil && !meta.Supported():
-			return fmt.Errorf("%w: format %d is in force, this version reads %d to %d; start a newer one",
-				ErrFormat, meta.Format, store.FormatMin, store.FormatMax)
 		case err == nil:
-			n.meta.Store(&meta)
 			n.say("")
-			return nil
+			return n.takeMeta(meta)
 		case ctx.Err() != nil || n.wasKilled():
 			return nil
 		}
@@ -338,6 +335,16 @@ func (n *Node) initialise(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// takeMeta notes what is in force. The error says that this version cannot live with it.
+func (n *Node) takeMeta(meta store.Meta) error {
+	if !meta.Supported() {
+		return fmt.Errorf("%w: format %d is in force, this version reads %d to %d; start a newer one",
+			ErrFormat, meta.Format, store.FormatMin, store.FormatMax)
+	}
+	n.meta.Store(&meta)
+	return nil
 }
 
 // live runs the member until it is told to stop or cannot go on, and drains it.
@@ -363,6 +370,8 @@ func (n *Node) live(ctx, life context.Context, ended <-chan error) error {
 			err = errors.New("the sessions ended by themselves")
 		}
 		return err
+	case err := <-n.broken:
+		return err
 	case <-n.killed:
 	case <-ctx.Done():
 		n.drain(life)
@@ -370,8 +379,6 @@ func (n *Node) live(ctx, life context.Context, ended <-chan error) error {
 	return nil
 }
 
-	case err := <-n.broken:
-		return err
 // layer logs a layer that ended with an error; that it ended is noticed by what it no longer does.
 func (n *Node) layer(name string, err error) {
 	if err != nil {

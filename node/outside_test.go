@@ -7,6 +7,9 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
 )
 
 // This file is about what is done to the keys of a cluster from outside: by hand, by a newer version, by a
@@ -60,6 +63,42 @@ func TestDefinitionThatSomebodyRemovedCanBeAppliedAgain(t *testing.T) {
 			t.Errorf("uid %s, want that of the attempt in flight, %s", job.UID, before.id.Firing.UID)
 		}
 		s.checkStarts()
+	})
+}
+
+func TestMemberThatWasAwayWhileTheFormatRoseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, "2026-03-10T12:00:00Z", "a", "b")
+		defer s.close()
+		job := s.apply(ticking("second", time.Second, "20ms"))
+		old := s.members["b"]
+		old.link.Cut()
+		time.Sleep(time.Minute)
+		// What the dispatcher of a newer version does when every member supports a higher format.
+		value, err := proto.Marshal(&storedv1.Meta{ClusterId: "any", Format: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.etcd.Client(t.Context()).Put(t.Context(), "/quorumcron/meta", string(value)); err != nil {
+			t.Fatal(err)
+		}
+		old.link.Mend()
+		healed := s.wall()
+		select {
+		case err := <-old.done:
+			if !errors.Is(err, ErrFormat) {
+				t.Errorf("it ended with %v, want ErrFormat", err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("a member that cannot read the format in force goes on")
+		}
+		delete(s.members, "b")
+		old.end()
+		for _, g := range s.granted(job) {
+			if g.by == "b" && !g.at.Before(healed) {
+				t.Errorf("%s was granted to it at %s", g.firing, g.at)
+			}
+		}
 	})
 }
 

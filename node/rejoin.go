@@ -38,15 +38,45 @@ func (n *Node) takeSession(ctx context.Context, e election.Event, now scheduler.
 	}
 }
 
-// joined notes under which ID assignments will name this process. What a former ID owned is nobody's:
-// it is dropped here, and read anew when an assignment names the new one (rule 12).
+// joined drops what a former ID owned, which is nobody's, and has the member own what assignments give to
+// the new one (rule 12) as soon as it is known that this version can live with the format in force: while it
+// was no member the others may have agreed on a higher one.
 func (n *Node) joined(ctx context.Context, e election.Joined) {
-	n.memberID = e.Member.ID()
-	if r := n.rules.Load(); r != nil {
-		n.own(ctx, *r)
-	}
+	n.named(ctx, "")
+	n.joinedAs = e.Member.ID()
+	n.followers.Go(func() { n.admit(ctx, e.Member.ID()) })
 	if n.draining.Load() && !e.Member.Draining {
 		n.followers.Go(func() { _, _ = n.Drain(ctx) })
+	}
+}
+
+// admit reads the format in force, until etcd answers, and has the member own what its ID is given.
+func (n *Node) admit(ctx context.Context, id string) {
+	for {
+		meta, err := n.store.Initialise(ctx)
+		if err == nil {
+			if err = n.takeMeta(meta); err != nil {
+				n.fail(err)
+				return
+			}
+			n.inbox.post(func(scheduler.Reading) {
+				if n.joinedAs == id { // else it has joined again since
+					n.named(ctx, id)
+				}
+			})
+			return
+		}
+		if !sleep(ctx, refusalPause) {
+			return
+		}
+	}
+}
+
+// named notes under which ID assignments name this process, "" for none, and what it owns by that.
+func (n *Node) named(ctx context.Context, id string) {
+	n.memberID = id
+	if r := n.rules.Load(); r != nil {
+		n.own(ctx, *r)
 	}
 }
 
