@@ -184,7 +184,7 @@ func (n *Node) keepHouse(ctx context.Context, guard scheduler.Guard, c *chores) 
 	}
 	if now.Elapsed-c.requests > sweepRequestsEvery {
 		c.requests = now.Elapsed
-		_, err := n.store.SweepRequests(ctx, guard, now)
+		_, err := n.store.SweepRequests(ctx, guard, n.moment())
 		report("requests not swept", err)
 	}
 	report("history not compacted", n.compact(ctx, c, now))

@@ -191,3 +191,29 @@ func TestJobWhoseStateWasRepairedComesBack(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestIDOutlivesAClockThatSteps: a dispatcher whose clock is a day ahead for a moment must not forget
+// what was served a minute ago.
+func TestRequestIDOutlivesAClockThatSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		defer b.close()
+		var ahead atomic.Int64
+		m := b.bent("only", &ahead)
+		b.ready()
+		job := b.apply(handlerJob("asked", 24*time.Hour, "work", ""))
+		request := scheduler.TriggerRequest{Job: job.Name, RequestID: "deploy-1"}
+		first, err := m.Trigger(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(housekeeping - 5*time.Second)
+		ahead.Store(int64(25 * time.Hour))
+		time.Sleep(10 * time.Second) // the dispatcher keeps house meanwhile
+		ahead.Store(0)
+		again, err := m.Trigger(t.Context(), request)
+		if err != nil || !again.Repeated || again.Firing != first.Firing {
+			t.Errorf("the repeat is answered with %+v, %v; want %s again", again, err, first.Firing)
+		}
+	})
+}
