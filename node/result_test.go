@@ -111,6 +111,25 @@ func TestCancelThatOvertakesTheAnswerOfABeginEndsTheAttempt(t *testing.T) {
 	})
 }
 
+// TestCancelOfALostAttemptLeavesNothing: its member never hears of it, and may never come back.
+func TestCancelOfALostAttemptLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := three(t)
+		defer b.close()
+		job := b.apply(handlerJob("long", time.Hour, "slow", "10m"))
+		firing := b.ask(job)
+		m := b.members[b.run(job, 5*time.Second, "running", running).Last().Member]
+		b.crash(m)
+		if _, err := b.any().Cancel(t.Context(), firing); err != nil || b.count("queue/") != 1 {
+			t.Fatalf("cancel before the lock is gone: %v, %d in the queue; want 1", err, b.count("queue/"))
+		}
+		b.run(job, 20*time.Second, "LOST", func(r scheduler.Run) bool { return r.Last().Verdict == scheduler.Lost })
+		if n := b.count("queue/"); n != 0 {
+			t.Errorf("%d cancels are left in the queue, want none", n)
+		}
+	})
+}
+
 func TestResultOfAKilledNodeIsRecordedByItsNextLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t)

@@ -57,6 +57,11 @@ func (s *Store) lose(c Claim, w *write) error {
 		w.op.cmps = append(w.op.cmps, olderThan(slot, d.SlotBelow))
 	}
 	w.op.then = append(w.op.then, clientv3.OpPut(slot, record))
+	if member := d.Record.Last().Member; member != "" {
+		// What asked the lost member to end the attempt: that member may never come back to remove it, and
+		// another attempt is not concerned.
+		w.op.then = append(w.op.then, clientv3.OpDelete(s.keys.cancel(member, d.Firing)))
+	}
 	s.watchFacts(w, scheduler.Blame{Firing: d.Firing, Slot: d.Slot, Token: d.SlotBelow})
 	return nil
 }
