@@ -10,6 +10,9 @@ BUF := go tool -modfile=tools/go.mod buf
 # What the race detector watches: the core, and what runs beside etcd on the in-memory one. Nothing
 # here links the embedded server, which alone takes two minutes to compile under -race.
 RACE := ./scheduler/... ./store/... ./election/... ./node/...
+# What it leaves out, since it would cost more than all else and runs in `make test`: the scenarios, and hours in
+# which little happens.
+RACE_SKIP := ^TestSA[0-9]|^TestANightThatIsExcluded|^TestHistoryThatIsNotCompacted|^TestAutoCompactionOfAnHour
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 
@@ -47,7 +50,7 @@ arch: ## the rules of the house: imports, purity, documentation, lengths
 
 .PHONY: race
 race: ## the core, store, election and the node's bubbles under the race detector
-	go test -race -short -timeout 15m -skip '^TestSA[0-9]' $(RACE) # the scenarios run in `make test`; under -race they cost more than all else
+	go test -race -short -timeout 15m -skip '$(RACE_SKIP)' $(RACE)
 
 .PHONY: proto
 proto: ## lint and format of the .proto files, compatibility, and is the generated code theirs?

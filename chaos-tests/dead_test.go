@@ -13,6 +13,7 @@ import (
 // has a child in a session of its own: the frozen one's are dead before another member starts the next
 // firing, the killed one's at once.
 func TestCommandsDieWithTheirNode(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := start(t, 2)
 	c.apply(time.Now().Add(time.Hour).Truncate(time.Second), asked{name: "long", period: time.Second, sleep: time.Hour, child: true})
 	first := c.running(func(l history.Line) bool { return true })

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,7 +21,13 @@ type breakage struct {
 	lasts, patient time.Duration
 	// away is how long after it is healed its node cannot be asked to be ready.
 	away time.Duration
+	// idle: it has found nothing to break.
+	idle bool
 }
+
+// errIdle is what inject returns when there is nothing to break, and nothing has been broken: there is no fault
+// then, and nothing to prove.
+var errIdle = errors.New("there is nothing to break")
 
 // proofWithin is how long a proof is waited for, unless a breakage has its own patience.
 const proofWithin = 10 * time.Second
@@ -34,12 +41,16 @@ func (c *cluster) suffer(all ...breakage) {
 	}
 	lasts := time.Duration(0)
 	for i := range all {
-		c.prove(&all[i])
-		lasts = max(lasts, all[i].lasts)
+		if !all[i].idle {
+			c.prove(&all[i])
+			lasts = max(lasts, all[i].lasts)
+		}
 	}
 	time.Sleep(lasts)
 	for i := range all {
-		c.end(&all[i])
+		if !all[i].idle {
+			c.end(&all[i])
+		}
 	}
 }
 
@@ -67,7 +78,8 @@ func (c *cluster) strike(f breakage) (mend func()) {
 func (c *cluster) begin(f *breakage) {
 	c.t.Helper()
 	f.From = time.Now()
-	if err := f.inject(); err != nil {
+	err := f.inject()
+	if f.idle = errors.Is(err, errIdle); err != nil {
 		c.t.Logf("%s: inject: %v", f.Fault, err) // then nothing proves it
 	}
 }

@@ -16,6 +16,7 @@ import (
 // firing, under overlap skip the next instant. Then its commands wake up and go on. What they send is
 // refused by who looks at tokens, and taken by who does not, after what is newer.
 func TestEffectsOfASleepingMachineAreRefusedByTheirToken(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.startEtcd()
 	c.receive()

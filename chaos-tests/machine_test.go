@@ -124,7 +124,7 @@ func (m *machine) sleepOver(names []string) (string, error) {
 		m.wake()
 		m.pids = nil
 	}
-	return "", fmt.Errorf("no command of %v was under way on %s", names, m.n.name)
+	return "", fmt.Errorf("%w: no command of %v was under way on %s", errIdle, names, m.n.name)
 }
 
 // amid is the firing of a command that runs on the node, of a job whose name begins so, and that has beaten

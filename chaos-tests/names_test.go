@@ -8,6 +8,7 @@ import (
 
 // TestANameIsTakenOnce starts a second process with the name of a live node, and one with its folder.
 func TestANameIsTakenOnce(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := start(t, 1)
 	n := c.nodes[0]
 

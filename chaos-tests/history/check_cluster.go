@@ -158,13 +158,13 @@ func (p *Phase) covers(at time.Time) bool {
 func (h *History) visible(j *Judgement) int {
 	looked := 0
 	for _, f := range h.Faults {
-		within := 2*h.bounds().TTL + h.bounds().Election
-		lasted := f.To.IsZero() || f.To.Sub(f.From) > within
+		by := h.visibleBy(f)
+		lasted := f.To.IsZero() || f.To.After(by)
 		if !f.trait().shows || !lasted || f.Proof == "" || len(h.Samples)+len(h.Statuses) == 0 && f.Shown == "" {
 			continue
 		}
 		looked++
-		if f.Shown == "" && !h.seen(f, f.From.Add(within)) {
+		if f.Shown == "" && !h.seen(f, by) {
 			j.cluster("C17", f.From, sign(f), "readyz, metrics and cluster status while it lasted", "nobody could see %s", f)
 		}
 	}
@@ -184,6 +184,21 @@ func sign(f Fault) string {
 		return "a clock that is not trusted, or a reason that names it"
 	}
 	return "not ready, with a reason, within 2 TTL + E"
+}
+
+// visibleBy is when a fault must be visible at last: within 2 TTL + E, reckoned from the last that befell etcd
+// meanwhile, for its leases begin anew with each leader, and without one nobody learns anything.
+func (h *History) visibleBy(f Fault) time.Time {
+	within := 2*h.bounds().TTL + h.bounds().Election
+	by := f.From.Add(within)
+	for _, g := range h.faultLine().faults {
+		itself := g.kind() == f.kind() && g.From.Equal(f.From)
+		ofEtcd := g.Node == "" && g.trait().loses
+		if ofEtcd && !itself && g.From.Before(by) && g.end().After(f.From) {
+			by = later(by, g.end().Add(within))
+		}
+	}
+	return by
 }
 
 // seen says whether a fault was visible in time.

@@ -136,6 +136,11 @@ func clusterDefects() []defect {
 		{"C17", "a node that is cut off and says that it is ready", "", spoilt(func(h *history.History) {
 			h.Faults = append(h.Faults, history.Fault{ID: "F11", Kind: history.NodeCut, Node: "n3", From: at(6), To: at(16), Proof: "3 requests fell"})
 		})},
+		{"C17", "frozen for long after etcd's leader was, and still a member", "", spoilt(func(h *history.History) {
+			f, leader := befell(history.NodeFreeze, "n3", 6, 30), befell(history.EtcdFreeze, "", 6, 8)
+			f.Shown, leader.Etcd = "", "etcd1"
+			h.Faults = append(h.Faults, f, leader)
+		})},
 		{"C17", "etcd without space, and nobody says so", "", spoilt(func(h *history.History) {
 			h.Faults = append(h.Faults, history.Fault{ID: "F22", Kind: history.NoSpace, From: at(6), To: at(16), Proof: "alarm"})
 		})},
@@ -167,6 +172,11 @@ func clusterLookalikes() []lookalike {
 		})},
 		{"C17", "cut off for less than its session lives", spoilt(func(h *history.History) {
 			h.Faults = append(h.Faults, history.Fault{ID: "F11", Kind: history.NodeCut, Node: "n3", From: at(6), To: at(7), Proof: "3 requests fell"})
+		})},
+		{"C17", "frozen while etcd's leader was, too: its lease begins anew with the next one", spoilt(func(h *history.History) {
+			f, leader := befell(history.NodeFreeze, "n3", 6, 16), befell(history.EtcdFreeze, "", 6, 15)
+			f.Shown, leader.Etcd = "", "etcd1"
+			h.Faults = append(h.Faults, f, leader)
 		})},
 		{"C17", "a node that drains for long, and says so", spoilt(func(h *history.History) {
 			h.Faults = append(h.Faults, history.Fault{ID: "F05", Kind: history.NodeTerm, Node: "n3", From: at(6), To: at(16), Proof: "ended by itself"})
