@@ -33,8 +33,9 @@ func TestSA10_DispatcherThatDiesWhileEtcdsLeaderHangsIsReplaced(t *testing.T) {
 	for i := range 20 {
 		jobs = append(jobs, asked{name: fmt.Sprintf("j%02d", i), period: time.Second})
 	}
-	c.apply(begin.Add(24*time.Second), jobs...)
-	sleepUntil(begin.Add(4*time.Second + 900*time.Millisecond))
+	const dies = 6 * time.Second // after begin; there are starts to judge though its successor takes all the time it may
+	c.apply(begin.Add(dies+recovery+frozenLine+7*time.Second), jobs...)
+	sleepUntil(begin.Add(dies - 1100*time.Millisecond))
 	leader := c.leader()
 	dispatcher := c.dispatcher()
 	thaw := c.strike(c.memberFreeze(leader, busyRecovery))
