@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -160,6 +161,36 @@ func (b *bench) begin(ctx context.Context, a Attempt, life func() scheduler.Lock
 	return result
 }
 
+// renewedLock is the life of a lock that is renewed whenever somebody looks, until it is left alone: an
+// attempt has all the time it needs to start, however slow the machine is.
+type renewedLock struct {
+	clock func() scheduler.Reading // nil means bootClock
+	mu    sync.Mutex
+	last  scheduler.LockLife
+	left  bool
+}
+
+func (l *renewedLock) life() scheduler.LockLife {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.left {
+		clock := l.clock
+		if clock == nil {
+			clock = bootClock
+		}
+		l.last = scheduler.LockLife{Sent: clock().Elapsed, TTL: 2 * time.Second, Grace: 4 * time.Second}
+	}
+	return l.last
+}
+
+// leave ends the renewals, and returns the life that the last one gave.
+func (l *renewedLock) leave() scheduler.LockLife {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left = true
+	return l.last
+}
+
 // await takes a result, or fails.
 func await(t testing.TB, results <-chan Result) Result {
 	t.Helper()
@@ -170,6 +201,22 @@ func await(t testing.TB, results <-chan Result) Result {
 		t.Fatalf("no result within %s", patience)
 		return Result{}
 	}
+}
+
+// freeze stops a process, and returns when all its threads stand: until then it still acts.
+func freeze(t testing.TB, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, fmt.Sprintf("all threads of process %d stand", pid), func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		return len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool {
+			stat, err := os.ReadFile(path)
+			state := stat[bytes.LastIndexByte(stat, ')')+1:] // The name before it may hold anything.
+			return err == nil && !bytes.HasPrefix(state, []byte(" T"))
+		})
+	})
 }
 
 // pids waits until the file holds n numbers, each on a line of its own.

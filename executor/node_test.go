@@ -81,7 +81,7 @@ func TestFrozenNodeLosesItsCommands(t *testing.T) {
 		for _, name := range names {
 			groups[name] = pids(t, filepath.Join(dir, name), familySize)
 		}
-		n.signal(t, syscall.SIGSTOP)
+		freeze(t, n.cmd.Process.Pid)
 		frozen := bootNow() // The last push was not later.
 		life := scheduler.LockLife{Sent: frozen, TTL: script.TTL, Grace: script.Grace}
 
@@ -124,33 +124,37 @@ func TestFrozenNodeLosesItsCommands(t *testing.T) {
 func TestCommandOutlivesItsFirstDeadline(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
-	life := func() scheduler.LockLife {
-		return scheduler.LockLife{Sent: bootNow(), TTL: 2 * time.Second, Grace: 4 * time.Second}
-	}
-	r := await(t, b.begin(t.Context(), shell("sleep 4"), life)) // TERM would be due after 3 s
+	var lock renewedLock
+	r := await(t, b.begin(t.Context(), shell("sleep 4"), lock.life)) // TERM would be due after 3 s
 	checkEnding(t, r, ending{scheduler.Succeeded, "", 0})
 }
 
 func TestCommandEndsWithItsLock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
-	last := scheduler.LockLife{Sent: bootNow(), TTL: 2 * time.Second, Grace: 4 * time.Second}
-	life := func() scheduler.LockLife { return last }
-	finish := shell("sleep 5")
+	var lock renewedLock
+	dir := t.TempDir()
+	started, goOn := filepath.Join(dir, "started"), filepath.Join(dir, "go")
+	const tell = `echo $$ >> "$1"; `
+	finish := shell(tell+`until [ -e "$2" ]; do sleep 0.1; done`, started, goOn)
 	finish.OnSessionLost = scheduler.SessionLostFinish
-	finished := b.begin(t.Context(), finish, life)
-	stubborn := b.begin(t.Context(), shell(`trap "" TERM; while :; do sleep 0.1; done`), life)
-	r := await(t, b.begin(t.Context(), shell("sleep 1000"), life))
-	checkEnding(t, r, ending{scheduler.Failed, scheduler.ReasonLockLost, 143})
+	finished := b.begin(t.Context(), finish, lock.life)
+	stubborn := b.begin(t.Context(), shell(`trap "" TERM; `+tell+"while :; do sleep 0.1; done", started), lock.life)
+	mild := b.begin(t.Context(), shell(tell+"sleep 1000", started), lock.life)
+	pids(t, started, 3)
+	last := lock.leave()
+	checkEnding(t, await(t, mild), ending{scheduler.Failed, scheduler.ReasonLockLost, 143})
 	if now := bootNow(); now < last.TermAt() || now > last.KillAt() {
 		t.Errorf("ended at %s, want between TERM at %s and KILL at %s", now, last.TermAt(), last.KillAt())
 	}
-	checkEnding(t, await(t, finished), ending{scheduler.Succeeded, "", 0})
-	r = await(t, stubborn)
-	checkEnding(t, r, ending{scheduler.Failed, scheduler.ReasonLockLost, 137})
+	checkEnding(t, await(t, stubborn), ending{scheduler.Failed, scheduler.ReasonLockLost, 137})
 	if now := bootNow(); now < last.KillAt() {
 		t.Errorf("killed at %s, want not before %s", now, last.KillAt())
 	}
+	if err := os.WriteFile(goOn, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	checkEnding(t, await(t, finished), ending{scheduler.Succeeded, "", 0})
 }
 
 // TestDeadlinesAreOnTheClockOfConfig: that clock need not be the machine's.
@@ -161,8 +165,12 @@ func TestDeadlinesAreOnTheClockOfConfig(t *testing.T) {
 		return scheduler.Reading{Wall: time.Now().Add(-ahead), Elapsed: bootNow() + ahead}
 	}
 	b := newBench(t, func(c *Config) { c.Clock = clock })
-	last := scheduler.LockLife{Sent: clock().Elapsed, TTL: 2 * time.Second, Grace: 4 * time.Second}
-	r := await(t, b.begin(t.Context(), shell("sleep 1000"), func() scheduler.LockLife { return last }))
+	lock := renewedLock{clock: clock}
+	file := filepath.Join(t.TempDir(), "pids")
+	result := b.begin(t.Context(), shell(`echo $$ > "$1"; sleep 1000`, file), lock.life)
+	pids(t, file, 1)
+	last := lock.leave()
+	r := await(t, result)
 	checkEnding(t, r, ending{scheduler.Failed, scheduler.ReasonLockLost, 143})
 	if now := clock().Elapsed; now < last.TermAt() || now > last.KillAt() {
 		t.Errorf("ended at %s, want between TERM at %s and KILL at %s", now, last.TermAt(), last.KillAt())
@@ -249,9 +257,7 @@ func TestFrozenSupervisorIsReplaced(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	result := b.begin(t.Context(), shell(`echo $$ > "$1"; exec sleep 1000`, file), nil)
 	main := pids(t, file, 1)
-	if err := syscall.Kill(b.supervisor(t), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	freeze(t, b.supervisor(t))
 	checkEnding(t, await(t, result), ending{scheduler.Failed, scheduler.ReasonError, -1})
 	if anyLives(main) {
 		t.Error("the command lives")
@@ -312,9 +318,7 @@ func TestDataFolderStaysLockedUntilAllIsDead(t *testing.T) {
 	n := startNode(t, nodeScript{Lock: lock, Attempts: []Attempt{shell(`trap "" TERM; `+family+"wait", file)}})
 	all := pids(t, file, familySize)
 	supervisor := supervisorOf(t, all)
-	if err := syscall.Kill(supervisor.pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	freeze(t, supervisor.pid)
 	t.Cleanup(func() { killProcess(supervisor) })
 	n.signal(t, syscall.SIGKILL)
 	n.cmd.Process.Wait()
@@ -363,9 +367,7 @@ func TestKernelKillsWhatNobodyElseCan(t *testing.T) {
 	n := startNode(t, nodeScript{Attempts: []Attempt{shell(`trap "" TERM HUP; echo $$ > "$1"; while :; do sleep 1; done`, file)}})
 	main := pids(t, file, 1)
 	supervisor := supervisorOf(t, main)
-	if err := syscall.Kill(supervisor.pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	freeze(t, supervisor.pid)
 	n.signal(t, syscall.SIGKILL)
 	n.cmd.Process.Wait()
 	if !lives(main[0]) {
@@ -382,13 +384,12 @@ func TestDeadlinesPassedInOneLeapKillAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(c *Config) { c.pingEvery = time.Hour })
 	file := filepath.Join(t.TempDir(), "pids")
-	last := scheduler.LockLife{Sent: bootNow(), TTL: 2 * time.Second, Grace: 4 * time.Second}
-	result := b.begin(t.Context(), shell(`trap "" TERM; echo $$ > "$1"; while :; do sleep 0.1; done`, file), func() scheduler.LockLife { return last })
+	var lock renewedLock
+	result := b.begin(t.Context(), shell(`trap "" TERM; echo $$ > "$1"; while :; do sleep 0.1; done`, file), lock.life)
 	pids(t, file, 1)
 	supervisor := b.supervisor(t)
-	if err := syscall.Kill(supervisor, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	last := lock.leave()
+	freeze(t, supervisor)
 	eventually(t, "its life is over", func() bool { return bootNow() > last.KillAt() })
 	if err := syscall.Kill(supervisor, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -411,9 +412,7 @@ func TestEndBeforeTheCauseCounts(t *testing.T) {
 		result := b.begin(ctx, shell(`echo $$ > "$1/pid"; until [ -e "$1/go" ]; do sleep 0.01; done`, dir), nil)
 		main := pids(t, filepath.Join(dir, "pid"), 1)
 		supervisor := b.supervisor(t)
-		if err := syscall.Kill(supervisor, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		freeze(t, supervisor)
 		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -203,7 +203,7 @@ func TestOutputIsReadWhileTheNodeIsFrozen(t *testing.T) {
 	script := nodeScript{Attempts: []Attempt{shell(`echo $$ > "$1/pid"; until [ -e "$1/go" ]; do sleep 0.02; done; head -c 5000000 /dev/zero; touch "$1/written"; exit 7`, dir)}}
 	n := startNode(t, script)
 	main := pids(t, filepath.Join(dir, "pid"), 1)
-	n.signal(t, syscall.SIGSTOP)
+	freeze(t, n.cmd.Process.Pid)
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
