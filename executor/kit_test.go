@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -28,8 +29,13 @@ func TestMain(m *testing.M) {
 	if script := os.Getenv(nodeScriptEnv); script != "" {
 		os.Exit(beNode(script))
 	}
+	flag.Set("test.parallel", mostlyWait)
+	flag.Parse()
 	os.Exit(m.Run())
 }
+
+// mostlyWait is how many of these tests run at once, unless -parallel says so.
+const mostlyWait = "4"
 
 // patience bounds every wait for an event; only a failing test waits so long.
 const patience = 30 * time.Second
