@@ -28,6 +28,8 @@ type search struct {
 	seeds [2]maphash.Seed
 	names [][]int // the ways to rename members
 
+	spare []block // of fronts that are behind
+
 	ids      map[fingerprint]uint32
 	keys     []fingerprint
 	parents  []uint32
@@ -50,27 +52,51 @@ type visited struct {
 	state state
 }
 
+// block holds a part of a front. Fronts of millions of states are made of blocks, for to grow them as one piece
+// would copy them again and again, which took longer than the search.
+type block []visited
+
+const blockSize = 1 << 10
+
+// push adds a state to a front.
+func (x *search) push(front *[]block, v visited) {
+	last := len(*front) - 1
+	if last < 0 || len((*front)[last]) == blockSize {
+		var b block
+		if n := len(x.spare); n > 0 {
+			b, x.spare = x.spare[n-1], x.spare[:n-1]
+		} else {
+			b = make(block, 0, blockSize)
+		}
+		*front = append(*front, b)
+		last++
+	}
+	(*front)[last] = append((*front)[last], v)
+}
+
 // run searches until all is visited, something is violated, or there are more states than the bound.
 func (x *search) run(maxStates int) (r result) {
 	began := time.Now()
 	defer func() { r.Took = time.Since(began) }()
 	start := x.canonical(x.w.initial())
 	x.note(&start, 0)
-	front := []visited{{0, start}}
+	var front []block
+	x.push(&front, visited{0, start})
 	for len(front) > 0 {
 		r.Depth++
-		var next []visited
-		for i := range front {
-			violation := x.expand(&front[i], &next, &r.Edges)
-			if violation != "" {
-				r.States, r.Violation = len(x.keys), violation
-				r.Trace = x.replay(front[i].id, violation)
-				return r
+		var next []block
+		for _, b := range front {
+			for i := range b {
+				if r.Violation = x.expand(&b[i], &next, &r.Edges); r.Violation != "" {
+					r.States, r.Trace = len(x.keys), x.replay(b[i].id, r.Violation)
+					return r
+				}
+				if len(x.keys) > maxStates {
+					r.States = len(x.keys)
+					return r
+				}
 			}
-			if len(x.keys) > maxStates {
-				r.States = len(x.keys)
-				return r
-			}
+			x.spare = append(x.spare, b[:0])
 		}
 		front = next
 	}
@@ -82,7 +108,7 @@ func (x *search) run(maxStates int) (r result) {
 }
 
 // expand takes every step from a state, and returns what the first bad one violates.
-func (x *search) expand(v *visited, next *[]visited, edges *int) (violation string) {
+func (x *search) expand(v *visited, next *[]block, edges *int) (violation string) {
 	x.w.steps(&v.state, func(n state, fault bool, _, violated string) {
 		if violation != "" {
 			return
@@ -92,7 +118,7 @@ func (x *search) expand(v *visited, next *[]visited, edges *int) (violation stri
 		*edges++
 		id, isNew := x.note(&n, v.id)
 		if isNew {
-			*next = append(*next, visited{id, n})
+			x.push(next, visited{id, n})
 		}
 		if !fault {
 			x.from, x.to = append(x.from, v.id), append(x.to, id)
@@ -117,7 +143,8 @@ func (x *search) note(s *state, parent uint32) (id uint32, isNew bool) {
 }
 
 func (x *search) fingerprint(s *state) fingerprint {
-	return fingerprint{maphash.Comparable(x.seeds[0], *s), maphash.Comparable(x.seeds[1], *s)}
+	b := bytesOf(s)
+	return fingerprint{maphash.Bytes(x.seeds[0], b), maphash.Bytes(x.seeds[1], b)}
 }
 
 // canonical picks one of the states that differ by the names of members alone.
