@@ -13,6 +13,7 @@ import (
 // TestANodeWaitsForEtcd starts a node where no etcd is: it waits, says why it is not ready, and goes on
 // when there is one.
 func TestANodeWaitsForEtcd(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.placeEtcd(1)
 	n := c.startNode("n1")
@@ -121,6 +122,7 @@ func TestEtcdGoesAway(t *testing.T) {
 // TestEtcdLosesItsLeader kills the leader of three members under load: firings are late by an election,
 // and nothing else happens.
 func TestEtcdLosesItsLeader(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.startEtcds(3)
 	for i := range 2 {

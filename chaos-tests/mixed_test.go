@@ -19,7 +19,7 @@ import (
 // two at a time. Afterwards everything is judged.
 var (
 	mixedSeed   = flag.Uint64("seed", 1, "of the mixed run")
-	mixedFor    = flag.Duration("duration", 220*time.Second, "of the mixed run, from its first job to its report; at least 2m")
+	mixedFor    = flag.Duration("duration", 4*time.Minute, "of the mixed run, from its first job to its report; at least 2m")
 	mixedKeep   = flag.String("keep", "", "folder for the history of the mixed run; go run ./chaos-tests/rejudge reads it")
 	mixedFaults = flag.String("faults", "", "names of the faults that the mixed run draws from, with commas; empty is all")
 )

@@ -26,7 +26,12 @@ var programs struct {
 // sabotaged names the protection that the nodes go without, and these tests must miss: SABOTAGE.md.
 const sabotaged = "QUORUMCRON_SABOTAGE"
 
+// mostlyWait is how many tests of those that mostly wait run at once, unless -parallel says so: on two cores they use
+// half of what one heavy test does.
+const mostlyWait = "3"
+
 func TestMain(m *testing.M) {
+	flag.Set("test.parallel", mostlyWait)
 	flag.Parse()
 	os.Exit(runAll(m))
 }
@@ -91,7 +96,7 @@ type process struct {
 }
 
 // quoted are the logs whose ends have been printed.
-var quoted = map[string]bool{}
+var quoted sync.Map
 
 // starting are the processes to start: all are started by one thread that never ends, because the
 // signal that ends them together with this process follows the thread that started them.
@@ -171,8 +176,10 @@ func startProcess(t *testing.T, dir, name string, env []string, program string, 
 	}()
 	t.Cleanup(func() {
 		p.kill()
-		if t.Failed() && !quoted[p.log] { // one that was started again has the same
-			quoted[p.log] = true
+		if !t.Failed() {
+			return
+		}
+		if _, done := quoted.LoadOrStore(p.log, true); !done { // one that was started again has the same
 			t.Logf("%s said at last:\n%s", name, tail(p.log, 25))
 		}
 	})

@@ -17,6 +17,7 @@ import (
 // TestAnUnreadableRecordHurtsOneJob writes bytes that nobody can read over a definition and a state:
 // both are reported, every other job goes on, and so do these once the bytes are as before.
 func TestAnUnreadableRecordHurtsOneJob(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := start(t, 1)
 	begin := time.Now().Truncate(time.Second)
 	jobs := []asked{{name: "bad-definition", period: time.Second}, {name: "bad-state", period: time.Second}}

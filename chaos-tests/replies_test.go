@@ -13,6 +13,7 @@ import (
 // TestLostRepliesNeverFireTwice lets claims through to etcd and drops what it answers, just when jobs
 // are due; then cuts a node off for longer than its leases live.
 func TestLostRepliesNeverFireTwice(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.startEtcd()
 	lines := []*proxy{newProxy(t, c.etcd.address), newProxy(t, c.etcd.address)}

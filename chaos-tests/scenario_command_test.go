@@ -13,6 +13,7 @@ import (
 
 // TestSA39_CommandThatCannotStartFailsAtOnceAndBlocksNothing runs a program that does not exist.
 func TestSA39_CommandThatCannotStartFailsAtOnceAndBlocksNothing(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := start(t, 1)
 	from := time.Now().Truncate(time.Second).Add(2 * time.Second)
 	end := from.Add(6 * time.Second)
@@ -41,6 +42,7 @@ func TestSA39_CommandThatCannotStartFailsAtOnceAndBlocksNothing(t *testing.T) {
 
 // TestSA51_FullDiskCostsOutputAndNothingElse fills the disk that one of two nodes has its data on.
 func TestSA51_FullDiskCostsOutputAndNothingElse(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	disk := smallDisk(t, filepath.Join(c.dir, "n1"), "size=2m")
 	c.startEtcd()

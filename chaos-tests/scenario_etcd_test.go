@@ -19,6 +19,7 @@ const frozenLine = 13 * time.Second
 // TestSA10_DispatcherThatDiesWhileEtcdsLeaderHangsIsReplaced freezes the leader of three etcd members,
 // and kills the dispatcher a second later.
 func TestSA10_DispatcherThatDiesWhileEtcdsLeaderHangsIsReplaced(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.startEtcds(3)
 	for i := range 3 {
@@ -66,6 +67,7 @@ func TestSA10_DispatcherThatDiesWhileEtcdsLeaderHangsIsReplaced(t *testing.T) {
 // TestSA23_NodeAtAFrozenEtcdMemberDecidesNothingFromWhatItRemembers gives one node a single member of
 // three to talk to, freezes that member again and again, and thaws it when the world has moved on.
 func TestSA23_NodeAtAFrozenEtcdMemberDecidesNothingFromWhatItRemembers(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.startEtcds(3)
 	follower := c.others[0]
@@ -106,6 +108,7 @@ func TestSA23_NodeAtAFrozenEtcdMemberDecidesNothingFromWhatItRemembers(t *testin
 
 // TestSA25_NodeStartsAndAnswersWhileEtcdHasNoSpace fills etcd until it raises its alarm.
 func TestSA25_NodeStartsAndAnswersWhileEtcdHasNoSpace(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.with(map[string]any{"QuotaBytes": 4 << 20})
 	c.startEtcd()
@@ -145,6 +148,7 @@ func TestSA25_NodeStartsAndAnswersWhileEtcdHasNoSpace(t *testing.T) {
 // TestSA26_TokensThatExpireCostNothing switches etcd's authentication on, with tokens that live for
 // five seconds and are not renewed by use, and changes a job every three: its exit code.
 func TestSA26_TokensThatExpireCostNothing(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	key, password := filepath.Join(c.dir, "token.key"), filepath.Join(c.dir, "password")
 	for path, text := range map[string]string{key: "not a secret, but as long as one", password: "root's password"} {
