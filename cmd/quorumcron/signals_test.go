@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -18,6 +19,10 @@ func TestDevTidiesUpWhateverEndsIt(t *testing.T) {
 	dev := func() *process {
 		return startProcess(t, "dev", "--nodes", "1", "--jobs", jobFolder(t), "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0")
 	}
+	// What is started ignores what this process ignores, and under nohup that is SIGHUP.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
 	early := dev()
 	for made := 0; made == 0; { // until its folder is there
 		entries, err := os.ReadDir(early.temp)
@@ -37,6 +42,23 @@ func TestDevTidiesUpWhateverEndsIt(t *testing.T) {
 		if left, err := os.ReadDir(p.temp); err != nil || len(left) > 0 {
 			t.Errorf("after %s, left behind: %v, %v", name, left, err)
 		}
+	}
+}
+
+// TestDevOutlivesTheTerminalUnderNohup: what nohup has ignored stays ignored.
+func TestDevOutlivesTheTerminalUnderNohup(t *testing.T) {
+	// Not parallel: what this process ignores, whatever it starts ignores.
+	signal.Ignore(syscall.SIGHUP)
+	p := startProcess(t, "dev", "--nodes", "1", "--jobs", jobFolder(t), "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0")
+	signal.Reset(syscall.SIGHUP)
+	p.find(`^  Ready after`)
+	p.signal(syscall.SIGHUP)
+	for range 3 { // at least one of them began after the signal
+		p.find(`^ *\d\d:\d\d:\d\d +tick .* SUCCEEDED`)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("after SIGTERM: exit %d\n%s", code, strings.Join(p.seen, "\n"))
 	}
 }
 
