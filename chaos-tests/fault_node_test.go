@@ -186,13 +186,15 @@ func (b *bed) churn(name string, stays time.Duration) breakage {
 			return nil
 		},
 		proof: func() string {
-			s, err := b.statusOf(n)
-			if err != nil {
-				return ""
-			}
-			for _, m := range s.Members {
-				if m.Name == name && m.ShardsOwned > 0 {
-					return fmt.Sprintf("it owns %d shards", m.ShardsOwned)
+			for _, asked := range append([]*node{n}, b.nodes...) { // it may be the one whose member of etcd is cut off
+				s, err := b.statusOf(asked)
+				if err != nil {
+					continue
+				}
+				for _, m := range s.Members {
+					if m.Name == name && m.ShardsOwned > 0 {
+						return fmt.Sprintf("it owns %d shards", m.ShardsOwned)
+					}
 				}
 			}
 			return ""

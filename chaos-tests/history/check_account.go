@@ -3,6 +3,8 @@ package history
 import (
 	"slices"
 	"time"
+
+	"github.com/quorumcron/quorumcron/proto/quorumcron/stored/v1"
 )
 
 // account is C11. Each instant between creation and deletion has exactly one verdict, the counters know
@@ -47,7 +49,8 @@ func (h *History) unfinished() bool {
 	return false
 }
 
-// final is the job at the end: as it is shown, or as its last state in etcd has it when it is gone.
+// final is the job at the end: as it is shown, or as its last state in etcd has it when it is gone. What had its
+// record by then counts: who applies a job again over its last attempt's end folds nothing.
 func (t *trial) final() *Job {
 	if t.shown != nil || t.etcd == nil || len(t.etcd.states) == 0 {
 		return t.shown
@@ -56,6 +59,9 @@ func (t *trial) final() *Job {
 	j := &Job{Name: t.job, UID: t.uid, Created: t.etcd.definitions[0].GetCreated().AsTime(), Cursor: s.GetCursor().AsTime(), Backlog: Backlog{s.GetBacklog().GetCount()}}
 	for _, c := range s.GetCounters() {
 		j.Counters = append(j.Counters, Counter{verdictOf(c.GetVerdict()), reasonOf(c.GetReason()), c.GetCount()})
+	}
+	for _, a := range t.recordedEntries(s) {
+		j.Counters = append(j.Counters, Counter{verdictOf(a.GetVerdict()), reasonOf(a.GetReason()), 1})
 	}
 	for _, g := range s.GetRanges() {
 		j.Ranges = append(j.Ranges, Range{verdictOf(g.GetVerdict()), reasonOf(g.GetReason()), g.GetFirst().AsTime(), g.GetLast().AsTime(), g.GetCount(), g.GetTrigger()})
@@ -71,12 +77,8 @@ func (t *trial) sameAsStored() {
 	}
 	last := t.etcd.states[len(t.etcd.states)-1]
 	stored, recorded := last.counted(), map[string]int64{}
-	for _, e := range last.GetEntries() {
-		for _, r := range t.etcd.recordsOf[firingOf(t.uid, e.GetFiring())] {
-			if r.last().GetNumber() == e.GetAttempt() {
-				recorded[ending(r.last().GetVerdict(), r.last().GetReason())] = 1
-			}
-		}
+	for _, a := range t.recordedEntries(last) {
+		recorded[ending(a.GetVerdict(), a.GetReason())] = 1
 	}
 	for _, c := range t.shown.Counters {
 		end := shown(c.Verdict, c.Reason)
@@ -85,6 +87,19 @@ func (t *trial) sameAsStored() {
 				c.Count, end, stored[end], last.revision)
 		}
 	}
+}
+
+// recordedEntries are the ends, by their records, of what a state still holds as in flight.
+func (t *trial) recordedEntries(s state) (ends []*storedv1.Attempt) {
+	for _, e := range s.GetEntries() {
+		for _, r := range t.etcd.recordsOf[firingOf(t.uid, e.GetFiring())] {
+			if r.last().GetNumber() == e.GetAttempt() && r.last().GetVerdict() != 0 {
+				ends = append(ends, r.last())
+				break // a record that is put again says the same
+			}
+		}
+	}
+	return ends
 }
 
 // once looks for records that are there twice.
