@@ -13,7 +13,6 @@ import (
 
 // TestSA39_CommandThatCannotStartFailsAtOnceAndBlocksNothing runs a program that does not exist.
 func TestSA39_CommandThatCannotStartFailsAtOnceAndBlocksNothing(t *testing.T) {
-	t.Parallel() // it mostly waits
 	c := start(t, 1)
 	from := time.Now().Truncate(time.Second).Add(2 * time.Second)
 	end := from.Add(6 * time.Second)

@@ -148,7 +148,6 @@ func TestSA25_NodeStartsAndAnswersWhileEtcdHasNoSpace(t *testing.T) {
 // TestSA26_TokensThatExpireCostNothing switches etcd's authentication on, with tokens that live for
 // five seconds and are not renewed by use, and changes a job every three: its exit code.
 func TestSA26_TokensThatExpireCostNothing(t *testing.T) {
-	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	key, password := filepath.Join(c.dir, "token.key"), filepath.Join(c.dir, "password")
 	for path, text := range map[string]string{key: "not a secret, but as long as one", password: "root's password"} {
