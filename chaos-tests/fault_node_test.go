@@ -186,15 +186,14 @@ func (b *bed) churn(name string, stays time.Duration) breakage {
 			return nil
 		},
 		proof: func() string {
-			for _, asked := range append([]*node{n}, b.nodes...) { // it may be the one whose member of etcd is cut off
-				s, err := b.statusOf(asked)
-				if err != nil {
-					continue
-				}
-				for _, m := range s.Members {
-					if m.Name == name && m.ShardsOwned > 0 {
-						return fmt.Sprintf("it owns %d shards", m.ShardsOwned)
-					}
+			// All at once: one whose member of etcd is cut off answers late, or not at all.
+			shares := make(chan int, len(b.nodes))
+			for _, asked := range b.nodes {
+				go func() { shares <- b.share(asked, name) }()
+			}
+			for range b.nodes {
+				if share := <-shares; share > 0 {
+					return fmt.Sprintf("it owns %d shards", share)
 				}
 			}
 			return ""
@@ -213,6 +212,20 @@ func (b *bed) churn(name string, stays time.Duration) breakage {
 			return nil
 		},
 	}
+}
+
+// share is how many shards a member owns, as a node says; 0 if it does not.
+func (b *bed) share(asked *node, member string) int {
+	s, err := b.statusOf(asked)
+	if err != nil {
+		return 0
+	}
+	for _, m := range s.Members {
+		if m.Name == member {
+			return int(m.ShardsOwned)
+		}
+	}
+	return 0
 }
 
 // allKilled kills every process of the cluster, etcd first, and starts all again.
