@@ -180,6 +180,7 @@ func (b *bed) churn(name string, stays time.Duration) breakage {
 	var n *node
 	return breakage{
 		Fault: history.Fault{ID: "F36", Kind: "member-churn", Detail: fmt.Sprintf("%s joins, and leaves %s later", name, stays)}, lasts: stays,
+		patient: patience, // while a member of etcd is cut off, each request that meets it costs a second
 		inject: func() error {
 			n = b.addNode(name)
 			n.start()

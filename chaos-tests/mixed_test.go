@@ -80,10 +80,16 @@ func newMixed(t *testing.T, seed uint64, lasts time.Duration, names []string) *m
 	b := newBed(t, map[string]any{"QuotaBytes": quota, "Compact": -1})
 	cards := deck(b)
 	if len(names) > 0 {
-		cards = slices.DeleteFunc(cards, func(c card) bool { return !slices.Contains(names, c.name) })
-		if len(cards) != len(names) {
-			t.Fatalf("-faults %v: only %d of them exist", names, len(cards))
+		var known []string
+		for _, c := range cards {
+			known = append(known, c.name)
 		}
+		for _, name := range names {
+			if !slices.Contains(known, name) {
+				t.Fatalf("-faults: there is no %q; there are %s", name, strings.Join(known, ", "))
+			}
+		}
+		cards = slices.DeleteFunc(cards, func(c card) bool { return !slices.Contains(names, c.name) })
 	} else if lasts < sleepCardFrom {
 		cards = slices.DeleteFunc(cards, func(c card) bool { return c.name == sleepCard })
 	}
