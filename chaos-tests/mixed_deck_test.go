@@ -95,6 +95,8 @@ func (d *dealer) between(least, most time.Duration) time.Duration {
 const (
 	sleepCard     = "machine-sleep"
 	sleepCardFrom = 8 * time.Minute
+	// churnCard has the most patient of proofs.
+	churnCard = "churn"
 )
 
 // deck has every kind once. A schedule goes through it in an order drawn from the seed, and then again.
@@ -137,7 +139,7 @@ func deck(b *bed) []card {
 			ahead := []time.Duration{-time.Hour, -6 * s, -2 * s, 2 * s, 6 * s, time.Hour, 24 * time.Hour}[d.r.IntN(7)]
 			return d.b.clock(d.node(), "F32", history.ClockStep, ahead, 0, d.between(2*s, 25*s))
 		}},
-		{"churn", atNode, func(d *dealer) breakage { return d.b.churn(fmt.Sprintf("guest%d", d.turn), d.between(2*s, 6*s)) }},
+		{churnCard, atNode, func(d *dealer) breakage { return d.b.churn(fmt.Sprintf("guest%d", d.turn), d.between(2*s, 6*s)) }},
 		{"users-lose-replies", atUsers, func(d *dealer) breakage {
 			return d.b.usersLine(d.user(), dropReplies, "replies dropped", d.between(2*s, 6*s))
 		}},

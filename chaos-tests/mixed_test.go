@@ -134,11 +134,12 @@ func (m *mixed) rounds(until time.Time) {
 	}
 	d := &dealer{b: m.bed, r: p.r, seen: m.watch.Seen, away: map[string]bool{}}
 	var beside besides
+	inTime := func(c card) bool { return c.name != churnCard || time.Until(until) > patience } // which its proof may take
 	for ; time.Now().Before(until); d.turn++ {
 		d.took = map[string]bool{}
 		beside.attend(d)
 		first, ok := p.next(func(c card) bool {
-			return (c.place != aside || beside.fits(until)) && (c.name != sleepCard || !m.slept || time.Until(until) > busyRecovery)
+			return (c.place != aside || beside.fits(until)) && (c.name != sleepCard || !m.slept || time.Until(until) > busyRecovery) && inTime(c)
 		})
 		if !ok {
 			time.Sleep(time.Second) // only what takes longer than there is time
@@ -151,7 +152,7 @@ func (m *mixed) rounds(until time.Time) {
 		m.slept = m.slept || first.name == sleepCard
 		round := []breakage{first.deal(d)}
 		if first.place != everywhere && d.r.IntN(3) == 0 {
-			second, ok := p.next(func(c card) bool { return c.place < everywhere && c.place != first.place })
+			second, ok := p.next(func(c card) bool { return c.place < everywhere && c.place != first.place && inTime(c) })
 			if ok {
 				round = append(round, second.deal(d))
 			}

@@ -238,20 +238,25 @@ func tail(path string, lines int) string {
 
 // given are the addresses that freeAddress has returned: one whose process has not started yet, or is
 // down, looks free.
-var given = map[string]bool{}
+var given = struct {
+	sync.Mutex
+	addresses map[string]bool
+}{addresses: map[string]bool{}}
 
 // freeAddress finds a port on loopback below the range from which the system gives out ports, so that
 // nobody takes it while its process is down.
 func freeAddress(t *testing.T) string {
 	t.Helper()
+	given.Lock()
+	defer given.Unlock()
 	for range 100 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(10000))
-		if given[addr] {
+		if given.addresses[addr] {
 			continue
 		}
 		if l, err := net.Listen("tcp", addr); err == nil {
 			l.Close()
-			given[addr] = true
+			given.addresses[addr] = true
 			return addr
 		}
 	}

@@ -13,7 +13,6 @@ import (
 // TestEverythingRestarts kills all nodes and etcd at once, and starts them on their old data: nothing
 // fires twice, and what fell into the gap meets the catch-up policy of its job.
 func TestEverythingRestarts(t *testing.T) {
-	t.Parallel() // it mostly waits
 	c := start(t, 2)
 	begin := time.Now().Truncate(time.Second)
 	end := begin.Add(24 * time.Second)

@@ -25,9 +25,9 @@ const (
 	restartFirst = 100 * time.Millisecond
 	restartMost  = 5 * time.Second
 	restartCalm  = time.Minute
-	// readyLimit is how long an attempt waits for a supervisor: not less than one may take to be ready, so
-	// that a slow machine fails no attempt.
-	readyLimit = helloLimit + restartFirst
+	// readyLimit is how long an attempt waits for a supervisor: as long as the next one may take to be started
+	// and ready, so that a slow machine alone fails no attempt.
+	readyLimit = restartMost + helloLimit
 	// pingEvery and pingsMissed say when a supervisor that does not answer is killed. Turns are
 	// counted, not time, so that a node that was itself frozen does not blame the supervisor.
 	pingEvery   = 2 * time.Second

@@ -37,7 +37,7 @@ func TestADayOfFaultsLosesAndRepeatsNothing(t *testing.T) {
 	length := 24 * time.Hour
 	if testing.Short() { // under the race detector a day takes minutes
 		length = 3 * time.Hour
-	} else { // In a bubble goroutines mostly take turns: a second processor makes a day longer by half.
+	} else { // In a bubble goroutines mostly take turns: a second processor makes a day longer by half. The short day keeps it.
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -49,8 +50,8 @@ func (h *History) unfinished() bool {
 	return false
 }
 
-// final is the job at the end: as it is shown, or as its last state in etcd has it when it is gone. What had its
-// record by then counts: who applies a job again over its last attempt's end folds nothing.
+// final is the job at the end: as it is shown, or as its last state in etcd has it when it is gone. Who applies a
+// job again over its last attempt's end folds nothing: then, and only then, what had its record before counts.
 func (t *trial) final() *Job {
 	if t.shown != nil || t.etcd == nil || len(t.etcd.states) == 0 {
 		return t.shown
@@ -60,7 +61,7 @@ func (t *trial) final() *Job {
 	for _, c := range s.GetCounters() {
 		j.Counters = append(j.Counters, Counter{verdictOf(c.GetVerdict()), reasonOf(c.GetReason()), c.GetCount()})
 	}
-	for _, a := range t.recordedEntries(s) {
+	for _, a := range t.recordedEntries(s, t.etcd.replaced) {
 		j.Counters = append(j.Counters, Counter{verdictOf(a.GetVerdict()), reasonOf(a.GetReason()), 1})
 	}
 	for _, g := range s.GetRanges() {
@@ -77,7 +78,7 @@ func (t *trial) sameAsStored() {
 	}
 	last := t.etcd.states[len(t.etcd.states)-1]
 	stored, recorded := last.counted(), map[string]int64{}
-	for _, a := range t.recordedEntries(last) {
+	for _, a := range t.recordedEntries(last, math.MaxInt64) {
 		recorded[ending(a.GetVerdict(), a.GetReason())] = 1
 	}
 	for _, c := range t.shown.Counters {
@@ -89,12 +90,13 @@ func (t *trial) sameAsStored() {
 	}
 }
 
-// recordedEntries are the ends, by their records, of what a state still holds as in flight.
-func (t *trial) recordedEntries(s state) (ends []*storedv1.Attempt) {
+// recordedEntries are the ends, by their records before a revision, of what a state holds as in flight.
+func (t *trial) recordedEntries(s state, before int64) (ends []*storedv1.Attempt) {
 	for _, e := range s.GetEntries() {
 		for _, r := range t.etcd.recordsOf[firingOf(t.uid, e.GetFiring())] {
-			if r.last().GetNumber() == e.GetAttempt() && r.last().GetVerdict() != 0 {
-				ends = append(ends, r.last())
+			a := r.last()
+			if r.revision < before && r.slot == int(e.GetSlot()) && a.GetNumber() == e.GetAttempt() && a.GetToken() == s.token(e) && a.GetVerdict() != 0 {
+				ends = append(ends, a)
 				break // a record that is put again says the same
 			}
 		}

@@ -53,21 +53,27 @@ func recordDefects() []defect {
 		})},
 		{"C10", "a record that etcd holds and the API does not show", "", spoilt(func(h *history.History) { h.Runs = h.Runs[1:] })},
 		{"C11", "created long after the reply", "", with(brief(nil), func(h *history.History) { h.Jobs[0].Created = at(1.7) })},
-		{"C11", "a job made again over an attempt that has not ended", "", madeAgain(nil)},
+		{"C11", "a job made again over an attempt that has not ended", "", madeAgain(nothing, nothing)},
+		{"C11", "a job made again over an attempt that ends after that", "", madeAgain(nothing, func(r *recording, j *recordedJob) { r.end(6.4, j, 0) })},
+		{"C11", "an end under a tombstone that nobody folds", "", briefly(history.Spec{Period: time.Second, End: at(6), Kept: 10}, map[int]second{5: func(r *recording, j *recordedJob) {
+			r.begin(5.05, j, "n1", 5, "")
+			r.edit(5.1, j, history.Delete)
+			r.end(5.25, j, 0)
+		}})},
 		{"C11", "a job that is not in the list", "", with(brief(nil), func(h *history.History) { h.Jobs, h.Etcd = nil, nil; h.Runs = nil })},
 	}
 }
 
-// madeAgain is a history whose job is deleted while its last attempt runs, and applied again before anybody folds it.
-func madeAgain(ends second) func() history.History {
+// madeAgain is a history whose job is deleted while its last attempt runs, and applied again before anybody folds
+// it; before that and after it something may happen.
+func madeAgain(before, after second) func() history.History {
 	spec := history.Spec{Period: time.Second, End: at(6), Kept: 10}
 	return briefly(spec, map[int]second{5: func(r *recording, j *recordedJob) {
 		r.begin(5.05, j, "n1", 5, "")
 		r.edit(5.1, j, history.Delete)
-		if ends != nil {
-			ends(r, j)
-		}
+		before(r, j)
 		r.apply(6.2, j, "one", spec)
+		after(r, j)
 	}})
 }
 
@@ -97,7 +103,7 @@ func recordLookalikes() []lookalike {
 			r.h.Lines = r.h.Lines[:len(r.h.Lines)-1]
 		}})},
 		{"C10", "cancelled so soon that its command had not written a line", canceledAfter(0.3)},
-		{"C11", "a job made again over an attempt that has ended, and that nobody has folded", madeAgain(func(r *recording, j *recordedJob) { r.end(5.25, j, 0) })},
+		{"C11", "a job made again over an attempt that has ended, and that nobody has folded", madeAgain(func(r *recording, j *recordedJob) { r.end(5.25, j, 0) }, nothing)},
 		{"C11", "a paused job whose instants nobody has accounted yet", brief(map[int]second{
 			4: func(r *recording, j *recordedJob) { r.edit(3.5, j, history.Pause) }, 5: nothing,
 		})},

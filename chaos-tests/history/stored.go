@@ -24,6 +24,7 @@ type written struct {
 	triggers    []trigger
 	unreadable  []string // keys with values that cannot be read
 	shard       int      // -1 when no key says it
+	replaced    int64    // the revision at which a later uid took the name; 0 when none did
 	// lockBy are the locks by their token, recordsOf the records by their firing.
 	lockBy    map[int64]*lock
 	recordsOf map[string][]record

@@ -134,17 +134,16 @@ func (w *written) of(uid string) *written {
 		return nil
 	}
 	of := &written{shard: w.shard}
-	var next int64 // the revision at which a later uid took the name
 	for _, d := range w.definitions {
 		switch {
 		case d.GetUid() == uid:
 			of.definitions = append(of.definitions, d)
-		case len(of.definitions) > 0 && next == 0:
-			next = d.revision
+		case len(of.definitions) > 0 && of.replaced == 0:
+			of.replaced = d.revision
 		}
 	}
 	for _, k := range w.triggers { // their keys name the job alone
-		if len(of.definitions) > 0 && k.revision >= of.definitions[0].revision && (next == 0 || k.revision < next) {
+		if len(of.definitions) > 0 && k.revision >= of.definitions[0].revision && (of.replaced == 0 || k.revision < of.replaced) {
 			of.triggers = append(of.triggers, k)
 		}
 	}

@@ -36,7 +36,13 @@ type process struct {
 // startProcess runs a command line; it is killed at the end of the test if it is still there.
 func startProcess(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(os.Args[0], args...), temp: t.TempDir(), lines: make(chan string), ended: make(chan error, 1)}
+	return startAs(t, exec.Command(os.Args[0], args...))
+}
+
+// startAs runs this program by a command of the caller's.
+func startAs(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, temp: t.TempDir(), lines: make(chan string), ended: make(chan error, 1)}
 	p.cmd.Env = append(os.Environ(), actAs+"=1", "TMPDIR="+p.temp)
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -47,18 +47,20 @@ func TestDevTidiesUpWhateverEndsIt(t *testing.T) {
 
 // TestDevOutlivesTheTerminalUnderNohup: what nohup has ignored stays ignored.
 func TestDevOutlivesTheTerminalUnderNohup(t *testing.T) {
-	// Not parallel: what this process ignores, whatever it starts ignores.
-	signal.Ignore(syscall.SIGHUP)
-	p := startProcess(t, "dev", "--nodes", "1", "--jobs", jobFolder(t), "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0")
-	signal.Reset(syscall.SIGHUP)
+	t.Parallel()
+	p := startAs(t, exec.Command("sh", "-c", `trap "" HUP; exec "$0" "$@"`, os.Args[0],
+		"dev", "--nodes", "1", "--jobs", jobFolder(t), "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0"))
 	p.find(`^  Ready after`)
 	p.signal(syscall.SIGHUP)
-	for range 3 { // at least one of them began after the signal
+	for range 3 {
 		p.find(`^ *\d\d:\d\d:\d\d +tick .* SUCCEEDED`)
 	}
 	p.signal(syscall.SIGTERM)
 	if code := p.exit(); code != 0 {
 		t.Errorf("after SIGTERM: exit %d\n%s", code, strings.Join(p.seen, "\n"))
+	}
+	if said := strings.Join(p.seen, "\n"); !strings.Contains(said, "draining after SIGTERM") || strings.Contains(said, "SIGHUP") {
+		t.Errorf("it said:\n%s\nwant that SIGTERM drains it, and nothing of SIGHUP", said)
 	}
 }
 
