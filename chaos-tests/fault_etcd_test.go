@@ -63,7 +63,8 @@ func (c *cluster) memberKill(e *etcd, s syscall.Signal, down time.Duration) brea
 	}
 	return breakage{
 		Fault: onMember("F07", kind, e, "%s of the %s, back after %s", s, role, down), lasts: down,
-		inject: func() error { e.signal(s); return nil },
+		patient: patience, // told to end, etcd waits for its connections first: seconds for each kind
+		inject:  func() error { e.signal(s); return nil },
 		proof: func() string {
 			switch {
 			case gone(e.process) == "":

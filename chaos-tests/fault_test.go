@@ -21,6 +21,8 @@ type breakage struct {
 	lasts, patient time.Duration
 	// away is how long after it is healed its node cannot be asked to be ready.
 	away time.Duration
+	// began, if not nil, is when it really began: inject may have waited for what it is to meet.
+	began func() time.Time
 	// idle: it has found nothing to break.
 	idle bool
 }
@@ -81,6 +83,8 @@ func (c *cluster) begin(f *breakage) {
 	err := f.inject()
 	if f.idle = errors.Is(err, errIdle); err != nil {
 		c.t.Logf("%s: inject: %v", f.Fault, err) // then nothing proves it
+	} else if f.began != nil {
+		f.From = f.began()
 	}
 }
 

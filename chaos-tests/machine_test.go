@@ -16,12 +16,14 @@ import (
 // machine is all that stands still when the machine of a node does: the node, its supervisor, and its
 // commands with their children.
 type machine struct {
-	n    *node
-	pids []int // of those that were stopped: node, supervisor, commands
+	n     *node
+	pids  []int     // of those that were stopped: node, supervisor, commands
+	slept time.Time // when they were stopped last
 }
 
 // sleep stops all of them.
 func (m *machine) sleep() error {
+	m.slept = time.Now()
 	for before := -1; len(m.pids) != before; { // who is stopped has no more children
 		before, m.pids = len(m.pids), append([]int{m.n.cmd.Process.Pid}, below(m.n.cmd.Process.Pid)...)
 		signalEach(m.pids, syscall.SIGSTOP)
@@ -79,6 +81,7 @@ func (b *bed) machineSleep(n *node) breakage {
 			}
 			return ""
 		},
+		began: func() time.Time { return m.slept },
 		heal: func() error {
 			m.wakeCommands()
 			time.Sleep(sleeperHeadStart)

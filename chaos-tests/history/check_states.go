@@ -205,7 +205,7 @@ func hasNonce(s state, nonce string) bool {
 
 // recordsAreEnds: a record is written into the slot that its entry was promised, with the end of its
 // lock or of its entry, and never changes a verdict that is there; LOST only hold + 2 s after the lock
-// was gone.
+// was gone, or by its holder when the command has ended.
 func (t *trial) recordsAreEnds() {
 	said := map[string]string{} // by firing and attempt
 	for _, r := range t.etcd.records {
@@ -224,7 +224,10 @@ func (t *trial) recordsAreEnds() {
 			t.step(at, r.revision, firing, "a record in the slot that was promised", "attempt %d of %s was recorded in slot %d, which was not promised to it", last.GetNumber(), firing, r.slot)
 		case !t.freed(r) && (now.State == nil || now.entry(r.GetFiring()) != nil && now.entry(r.GetFiring()).GetAttempt() == last.GetNumber()):
 			t.step(at, r.revision, firing, "a record with the end of its lock or entry", "attempt %d of %s was recorded, and neither its lock nor its entry went with it", last.GetNumber(), firing)
-		case ending(last.GetVerdict(), last.GetReason()) == "LOST(member lost)":
+		case ending(last.GetVerdict(), last.GetReason()) != "LOST(member lost)":
+		case t.freed(r):
+			t.surelyEnded(r, at)
+		default:
 			t.surelyDead(r, mine, now)
 		}
 		for _, a := range r.GetAttempts() {
@@ -275,6 +278,19 @@ func (t *trial) lockAt(revision int64) *lock {
 func (t *trial) freed(r record) bool {
 	k := t.lockAt(r.revision)
 	return k != nil && k.deleted && k.firing == firingOf(t.uid, r.GetFiring())
+}
+
+// surelyEnded: a holder that could not record an end closes its own lock, and calls the attempt lost. It knows that
+// nothing of it runs; the others have to wait.
+func (t *trial) surelyEnded(r record, at time.Time) {
+	const moment = time.Second
+	firing, number := firingOf(t.uid, r.GetFiring()), itoa(int64(r.last().GetNumber()))
+	for _, l := range t.last {
+		if l.Firing == firing && l.Attempt == number && !at.IsZero() && l.Wall().After(at.Add(moment)) {
+			t.step(at, r.revision, firing, "a command that has ended", "attempt %s was called lost by its holder, and ran on for %s", number, l.Wall().Sub(at).Round(time.Millisecond))
+			return
+		}
+	}
 }
 
 // surelyDead: nothing is called lost before it must have been killed. What was seen late is not judged,

@@ -77,6 +77,26 @@ func madeAgain(before, after second) func() history.History {
 	}})
 }
 
+// givenUp is a history whose last attempt is called lost by its holder, which closes its lock in the same write; its
+// command goes on for some seconds after that.
+func givenUp(seconds int) func() history.History {
+	return with(brief(map[int]second{5: func(r *recording, j *recordedJob) {
+		r.begin(5.05, j, "n1", 5, "")
+		if seconds == 0 {
+			r.line(5.2, *j.running, history.End, 0)
+		}
+		r.write()
+		r.remove(5.4, j.lock())
+		r.record(5.4, j, storedv1.Verdict_VERDICT_LOST, storedv1.Reason_REASON_MEMBER_LOST, nil)
+		j.ended = j.records[j.state.Entries[0].Slot]
+		for s := range seconds {
+			r.line(6+float64(s), *j.running, history.Beat, 0)
+		}
+	}}), func(h *history.History) {
+		h.Faults = []history.Fault{{ID: "F06", Kind: history.NodeFailPoint, Node: "n1", From: at(5), To: at(6), Proof: "hit: before-verdict leave", Point: "before-verdict"}}
+	})
+}
+
 // canceledAfter is a history whose last attempt was cancelled so long after its grant, and left no line.
 func canceledAfter(seconds float64) func() history.History {
 	return brief(map[int]second{5: func(r *recording, j *recordedJob) {
@@ -132,6 +152,7 @@ func stateDefects() []defect {
 		return all[len(all)-1]
 	}
 	return []defect{
+		{"C12", "called lost by its holder, and it runs on", "", givenUp(3)},
 		log("a cursor that moves back", "C11", func(h *history.History) {
 			restate(h, "loses", 3, false, func(s *storedv1.State) { s.Cursor = stamp(1) })
 		}),
@@ -190,6 +211,7 @@ func zeros(n int) string {
 func stateLookalikes() []lookalike {
 	return []lookalike{
 		{"C12", "lost and tried again", lost("retry")},
+		{"C12", "called lost by its holder, who could not record its end", givenUp(0)},
 		{"C12", "seen late, for the watch had lost its line", spoilt(func(h *history.History) {
 			for _, e := range events(h, "locks/") {
 				if e.Deleted && e.At.After(at(8)) && e.At.Before(at(9)) {
