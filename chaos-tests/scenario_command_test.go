@@ -68,7 +68,7 @@ func TestSA51_FullDiskCostsOutputAndNothingElse(t *testing.T) {
 	}
 	c.applyDocument(loudJobs...)
 	sleepUntil(begin.Add(4*time.Second + 500*time.Millisecond))
-	c.strike(c.diskFull(c.nodes[0], disk, 0))
+	emptied := c.strike(c.diskFull(c.nodes[0], disk, 0))
 	full := time.Now()
 
 	// Its session is in etcd, so that it goes on with all it owns; what it cannot write is output.
@@ -76,6 +76,8 @@ func TestSA51_FullDiskCostsOutputAndNothingElse(t *testing.T) {
 	if s := c.status(); len(s.Members) != 2 {
 		t.Errorf("%d members, want 2: the one with the full disk has its session", len(s.Members))
 	}
+	sleepUntil(end.Add(time.Second))
+	emptied() // all that was due in between counts as under the fault
 	plain, runs := c.settle(foldAlone+onTime), c.runs()
 	plain.Jobs = slices.DeleteFunc(plain.Jobs, isLoud)
 	plain.Runs = slices.DeleteFunc(plain.Runs, func(r history.Run) bool { return strings.HasPrefix(r.Job, "loud") })
